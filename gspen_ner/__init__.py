@@ -1,0 +1,68 @@
+"""gspen_ner: global scores over whole label sequences, with the exact chain structure of a CRF.
+
+The flow: scorer -> potentials (`Parts`) -> `solve(Objective, solver)` over a polytope -> marginals ->
+loss or decoder. Importing this package imports torch, but neither flair nor transformers.
+"""
+
+from gspen_ner.decode import ScoredSpan, decode_spans, likely_spans, span_probabilities
+from gspen_ner.head import GSPENHead, HeadLoss
+from gspen_ner.kernels import Backend, available_backends, register_backend, unregister_backend, use_backend
+from gspen_ner.labels import Labels, Span, spans_of_tags, tags_of_spans
+from gspen_ner.losses import fixed_point_likelihood, negative_log_likelihood, structured_hinge
+from gspen_ner.objective import Objective, hamming_cost
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import Chain, Polytope, Simplex
+from gspen_ner.scorers import LinearChainCRF
+from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, Trace, solve
+from gspen_ner.terms import (
+    Context,
+    Convolution,
+    DocumentConsistency,
+    GlobalTerm,
+    PaddedMLP,
+    TermSum,
+    match_mentions,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Backend",
+    "Chain",
+    "Context",
+    "Convolution",
+    "DocumentConsistency",
+    "FrankWolfe",
+    "GSPENHead",
+    "GlobalTerm",
+    "HeadLoss",
+    "Labels",
+    "LinearChainCRF",
+    "MirrorDescent",
+    "Objective",
+    "PaddedMLP",
+    "Parts",
+    "Polytope",
+    "ScoredSpan",
+    "Simplex",
+    "Solution",
+    "Solver",
+    "Span",
+    "TermSum",
+    "Trace",
+    "available_backends",
+    "decode_spans",
+    "fixed_point_likelihood",
+    "hamming_cost",
+    "likely_spans",
+    "match_mentions",
+    "negative_log_likelihood",
+    "register_backend",
+    "solve",
+    "span_probabilities",
+    "spans_of_tags",
+    "structured_hinge",
+    "tags_of_spans",
+    "unregister_backend",
+    "use_backend",
+]

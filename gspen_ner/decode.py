@@ -1,0 +1,164 @@
+"""From marginals and scores to labels and spans.
+
+    P(span) = p_i(B) prod_t p_{t,t+1}(., .) / p_t(.)   and, in BIO, the next tag does not continue it
+
+These are exact probabilities of whole spans under the chain, not products of token scores. Choosing
+non-overlapping spans that maximise sum (P(span) - lambda) with lambda = F / 2 maximises the expected F1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gspen_ner.labels import Labels, Span
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes.chain import Chain
+
+# Spans less likely than this are never looked at when the best threshold is searched for.
+_LEAST = 0.05
+
+
+class ScoredSpan(NamedTuple):
+    """A span and its exact probability."""
+
+    span: Span
+    probability: float
+
+
+def label_lists(labels: Int[Tensor, "B N"]) -> list[list[int]]:
+    """Rows of labels without their padding (-1)."""
+    lengths = (labels >= 0).sum(1).tolist()
+    return [row[:length] for row, length in zip(labels.tolist(), lengths, strict=True)]
+
+
+def span_probabilities(
+    theta: Parts, chain: Chain, labels: Labels, spans: Sequence[Sequence[Span]]
+) -> list[list[float]]:
+    """The exact probability of each given span of each sentence.
+
+    Example:
+        >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
+        >>> chain = Chain(torch.tensor([2]))
+        >>> theta = chain.potentials(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> [[round(p, 3) for p in row] for row in span_probabilities(theta, chain, labels, [[Span(0, 1, "PER")]])]
+        [[0.222]]
+    """
+    if len(spans) != len(theta.nodes):
+        raise ValueError(f"{len(theta.nodes)} sentences but spans for {len(spans)}")
+    wanted: dict[int, list[tuple[int, int, Span]]] = {}
+    for row, row_spans in enumerate(spans):
+        for rank, span in enumerate(row_spans):
+            if not 0 <= span.start < span.end <= int(chain.lengths[row]):
+                raise ValueError(f"row {row}: {span} does not fit into {int(chain.lengths[row])} tokens")
+            wanted.setdefault(span.end - span.start, []).append((row, rank, span))
+    result = [[0.0] * len(row_spans) for row_spans in spans]
+    for width, table, _ in _by_width(theta, chain, labels, max(wanted, default=0)):
+        for row, rank, span in wanted.get(width, []):
+            if span.type in labels.types:
+                result[row][rank] = float(table[row, span.start, labels.types.index(span.type)])
+    return result
+
+
+def likely_spans(
+    theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5
+) -> list[list[ScoredSpan]]:
+    """Every span of any width whose probability is at least `minimum`; they may overlap."""
+    found: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
+    for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
+        for row, start, kind in (table >= minimum).nonzero().tolist():
+            span = Span(start, start + width, labels.types[kind])
+            found[row].append(ScoredSpan(span, float(table[row, start, kind])))
+        if not (open_mass >= minimum).any():  # no longer span can be likelier than its beginning
+            break
+    return found
+
+
+def decode_spans(
+    theta: Parts, chain: Chain, labels: Labels, threshold: float | None = None
+) -> list[list[ScoredSpan]]:
+    """Non-overlapping spans that maximise the expected F1 (or `sum (P - threshold)`).
+
+    Args:
+        theta: scores of the chains; a solution's theta.
+        chain: the chains.
+        labels: their labels.
+        threshold: lambda, tuned on held-out data; None finds the one that maximises the expected F1 of
+            this batch as a whole, so give it as many sentences as you can.
+    """
+    if threshold is not None:
+        candidates = likely_spans(theta, chain, labels, threshold)
+        return [best_non_overlapping(row, threshold) for row in candidates]
+    candidates = likely_spans(theta, chain, labels, _LEAST)
+    expected_gold = _expected_count(theta, chain, labels)
+    threshold = 0.5
+    while True:  # Dinkelbach's iteration: ends after a few rounds, at the best ratio
+        chosen = [best_non_overlapping(row, threshold) for row in candidates]
+        predicted = [span for row in chosen for span in row]
+        hits = sum(span.probability for span in predicted)
+        better = max(hits / max(len(predicted) + expected_gold, 1e-12), _LEAST)
+        if abs(better - threshold) < 1e-9:
+            return chosen
+        threshold = better
+
+
+def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> list[ScoredSpan]:
+    """The subset without overlaps that maximises sum (probability - threshold)."""
+    ordered = sorted((c for c in candidates if c.probability > threshold), key=lambda c: c.span.end)
+    ends = [candidate.span.end for candidate in ordered]
+    gains, takes = [0.0], []
+    for rank, candidate in enumerate(ordered):
+        before = bisect_right(ends, candidate.span.start, 0, rank)
+        gain = gains[before] + candidate.probability - threshold
+        takes.append((gain > gains[-1], before))
+        gains.append(max(gain, gains[-1]))
+    chosen, rank = [], len(ordered)
+    while rank:
+        take, before = takes[rank - 1]
+        if take:
+            chosen.append(ordered[rank - 1])
+        rank = before if take else rank - 1
+    return chosen[::-1]
+
+
+def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:
+    """The expected number of spans: that of labels that open one (in BIOES, if the chain is legal)."""
+    opens = [index for index, name in enumerate(labels.names) if name[0] in "BS"]
+    return float(chain.sums(theta, with_edges=False)[1].nodes[..., opens].sum())
+
+
+def _by_width(
+    theta: Parts, chain: Chain, labels: Labels, widest: int
+) -> Iterator[tuple[int, Float[Tensor, "B N types"], Float[Tensor, "B N types"]]]:
+    """For each width: P(span starts at i with type x), and P(it starts there and goes on)."""
+    marginals = chain.marginals(theta.per_position())
+    nodes = torch.nn.functional.pad(marginals.nodes.double(), (0, 1))  # a last label that never occurs
+    edges = torch.nn.functional.pad(marginals.edges.double(), (0, 1, 0, 1, 0, 1))
+    none = len(labels.names)
+    begin, inside, end, single = (
+        [none if (index := labels.index(prefix, kind)) is None else index for kind in labels.types]
+        for prefix in "BIES"
+    )
+
+    def step(before: list[int], after: list[int], moved: int) -> Tensor:
+        """P(the next label is `after` | this one is `before`), both at `moved` places to the right."""
+        joint, single_mass = edges[:, moved:, before, after], nodes[:, moved:, before]
+        ratio = torch.where(single_mass > 0, joint / single_mass, 0.0)
+        return torch.nn.functional.pad(ratio, (0, 0, 0, moved))
+
+    going = nodes[:, :, begin]
+    last = begin
+    for width in range(1, widest + 1):
+        go_on = going * step(last, inside, width - 1)
+        if labels.scheme == "BIO":
+            yield width, going - go_on, go_on
+        else:
+            done = nodes[:, :, single] if width == 1 else closing
+            closing = going * step(last, end, width - 1)
+            yield width, done, closing + go_on
+        going, last = go_on, inside

@@ -1,0 +1,134 @@
+"""GSPENHead: a global term and a solver over the potentials of any chain scorer. Wiring only.
+
+    potentials -> Objective -> solve -> Solution -> loss or labels
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from gspen_ner.decode import label_lists
+from gspen_ner.losses import fixed_point_likelihood, positive_part, structured_hinge
+from gspen_ner.objective import Objective, hamming_cost
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.solvers import MirrorDescent, Solution, Solver, solve
+from gspen_ner.terms.term import Context, GlobalTerm
+
+
+class HeadLoss(NamedTuple):
+    """The losses of a batch, and what there is to know about the inference behind them."""
+
+    loss: Float[Tensor, " B"]
+    negative: Bool[Tensor, " B"]
+    """Where inference ended below the gold labels' value; cut off by `positive_part`."""
+    solution: Solution
+
+
+class GSPENHead(nn.Module):
+    """A global term over the potentials of a base model.
+
+    Args:
+        term: the global term.
+        solver: how inference is done; mirror descent with backtracking by default.
+        temperature: weight of the entropy.
+        cost: weight of the Hamming cost in training; 0 trains without a margin.
+        loss: `"hinge"` (the paper's) or `"fixed_point"` (likelihood at the solution).
+        positive_part: cut negative losses off, as the paper does.
+        max_steps, tolerance, stop: see `solve`.
+
+    Example:
+        >>> import torch
+        >>> from gspen_ner import Chain, GSPENHead, PaddedMLP
+        >>> head = GSPENHead(PaddedMLP(num_labels=3, max_length=10))
+        >>> chain = Chain(torch.tensor([4, 2]))
+        >>> potentials = chain.potentials(torch.randn(2, 4, 3), torch.randn(3, 3))
+        >>> loss = head.loss(potentials, chain, torch.zeros(2, 4, dtype=torch.long)).loss.mean()
+        >>> labels = head.decode(potentials, chain)
+        >>> [len(row) for row in labels]
+        [4, 2]
+    """
+
+    def __init__(
+        self,
+        term: GlobalTerm,
+        solver: Solver | None = None,
+        *,
+        temperature: float = 1.0,
+        cost: float = 1.0,
+        loss: Literal["hinge", "fixed_point"] = "hinge",
+        positive_part: bool = True,
+        max_steps: int = 10,
+        tolerance: float = 1e-2,
+        stop: Literal["gap", "change"] = "gap",
+    ) -> None:
+        super().__init__()
+        losses = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood}
+        if loss not in losses:
+            raise ValueError(f"loss must be one of {sorted(losses)}, got {loss!r}")
+        self.term = term
+        self.solver = MirrorDescent() if solver is None else solver
+        self.temperature, self.cost = temperature, cost
+        self.loss_function, self.positive_part = losses[loss], positive_part
+        self.max_steps, self.tolerance, self.stop = max_steps, tolerance, stop
+
+    def infer(
+        self,
+        potentials: Parts,
+        polytope: Polytope,
+        context: Context | None = None,
+        record_trace: bool = False,
+    ) -> Solution:
+        """Marginals, and scores to decode, of base model and term together."""
+        return self._solve(self._objective(potentials, polytope, context), record_trace)
+
+    def loss(
+        self,
+        potentials: Parts,
+        polytope: Polytope,
+        labels: Int[Tensor, "B N"],
+        context: Context | None = None,
+    ) -> HeadLoss:
+        """The training loss of each example; dropout is on in training mode."""
+        objective = self._objective(potentials, polytope, context, labels)
+        solution = self._solve(objective)
+        loss = self.loss_function(objective, solution, labels)
+        negative = objective.pool(loss.detach()) < 0
+        return HeadLoss(positive_part(objective, loss) if self.positive_part else loss, negative, solution)
+
+    def decode(
+        self, potentials: Parts, polytope: Polytope, context: Context | None = None
+    ) -> list[list[int]]:
+        """The predicted labels of each example."""
+        solution = self.infer(potentials, polytope, context)
+        return label_lists(polytope.argmax(solution.theta))
+
+    def _objective(
+        self,
+        potentials: Parts,
+        polytope: Polytope,
+        context: Context | None,
+        labels: Int[Tensor, "B N"] | None = None,
+    ) -> Objective:
+        if context is None:
+            context = Context(polytope.mask(potentials.nodes.shape[1]))
+        if self.term.edge_inputs == "positions":
+            potentials = polytope.expand(potentials)
+        cost = None
+        if labels is not None and self.cost > 0:
+            cost = hamming_cost(polytope.vertex(labels, potentials), self.cost)
+        noise = self.term.draw_noise(potentials, context) if self.training and labels is not None else None
+        return Objective(potentials, polytope, self.term, context, self.temperature, cost, noise)
+
+    def _solve(self, objective: Objective, record_trace: bool = False) -> Solution:
+        return solve(
+            objective,
+            self.solver,
+            max_steps=self.max_steps,
+            tolerance=self.tolerance,
+            stop=self.stop,
+            record_trace=record_trace,
+        )

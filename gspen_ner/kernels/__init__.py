@@ -1,0 +1,46 @@
+"""Chain inference on a batch: the hot loops behind one door.
+
+`inference` is what callers use; it checks input, picks a backend (`backends`), and makes results
+differentiable. `reference` (torch, log space) and `numba_backend` (compiled, CPU) do the work.
+"""
+
+from gspen_ner.kernels.backends import (
+    Backend,
+    ChainSums,
+    available_backends,
+    register_backend,
+    unregister_backend,
+    use_backend,
+)
+from gspen_ner.kernels.inference import (
+    fold_boundaries,
+    forward_backward,
+    k_best,
+    log_likelihood,
+    log_partition,
+    sample,
+    sequence_score,
+    viterbi,
+)
+from gspen_ner.kernels.numba_backend import NumbaBackend
+from gspen_ner.kernels.reference import ReferenceBackend
+
+register_backend(NumbaBackend())
+register_backend(ReferenceBackend())
+
+__all__ = [
+    "Backend",
+    "ChainSums",
+    "available_backends",
+    "fold_boundaries",
+    "forward_backward",
+    "k_best",
+    "log_likelihood",
+    "log_partition",
+    "register_backend",
+    "sample",
+    "sequence_score",
+    "unregister_backend",
+    "use_backend",
+    "viterbi",
+]

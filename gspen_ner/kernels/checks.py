@@ -1,0 +1,70 @@
+"""What chain inference refuses: shapes before it runs, impossible rows after.
+
+Shapes and lengths are checked up front, which is cheap. Values are looked at only when a result came
+out non-finite: then the cause is found and the row is named.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def check_shapes(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
+    """Raise ValueError unless nodes, edges and lengths describe a batch of chains."""
+    if nodes.dim() != 3 or 0 in nodes.shape:
+        raise ValueError(f"nodes must be a non-empty [batch, length, labels], got {list(nodes.shape)}")
+    batch, length, labels = nodes.shape
+    rows, positions = edges.shape[:2]
+    if rows not in (1, batch) or positions not in (1, length - 1) or edges.shape[2:] != (labels, labels):
+        raise ValueError(
+            f"edges must be [{batch} or 1, {length - 1} or 1, {labels}, {labels}] "
+            f"for nodes {list(nodes.shape)}, got {list(edges.shape)}"
+        )
+    if lengths.shape != (batch,) or lengths.dtype not in (torch.int32, torch.int64):
+        raise ValueError(
+            f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}"
+        )
+    shortest, longest = torch.aminmax(lengths)
+    if shortest < 1 or longest > length:
+        row = int(((lengths < 1) | (lengths > length)).nonzero()[0])
+        raise ValueError(
+            f"row {row}: length {int(lengths[row])} is outside 1..{length} "
+            f"({'an empty sentence' if lengths[row] < 1 else 'longer than the tensor'})"
+        )
+
+
+def check_tags(nodes: Tensor, lengths: Tensor, tags: Tensor) -> None:
+    """Raise ValueError unless tags are labels of the rows."""
+    batch, length, labels = nodes.shape
+    if tags.shape != (batch, length):
+        raise ValueError(f"tags must be {[batch, length]}, got {list(tags.shape)}")
+    outside = (tags < 0) | (tags >= labels)
+    if outside.any():
+        outside &= torch.arange(length, device=nodes.device) < lengths[:, None]
+        rows = outside.any(1).nonzero().flatten().tolist()
+        if rows:
+            raise ValueError(f"row {rows[0]}: a tag is outside 0..{labels - 1}")
+
+
+def check_possible(score: Tensor, nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
+    """Raise ValueError that names the first row whose score is not finite, and says why."""
+    finite = torch.isfinite(score)
+    if not finite.all():
+        row = int((~finite).nonzero()[0])
+        raise ValueError(f"row {row}: {_cause(row, nodes, edges, int(lengths[row]))}")
+
+
+def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
+    scores = nodes[row, :length]
+    table = edges[row if edges.shape[0] > 1 else 0]
+    table = table if edges.shape[1] == 1 else table[: length - 1]
+    for name, tensor in (("node", scores), ("edge", table)):
+        if torch.isnan(tensor).any():
+            return f"NaN among the {name} scores"
+        if torch.isposinf(tensor).any():
+            return f"+inf among the {name} scores"
+    blocked = torch.isneginf(scores).all(-1).nonzero().flatten().tolist()
+    if blocked:
+        return f"no legal path: every label is forbidden at position {blocked[0]}"
+    return "no legal path: forbidden transitions leave no labelling of the whole row"

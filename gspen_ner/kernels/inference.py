@@ -1,0 +1,166 @@
+"""Checked, differentiable chain inference on whatever backend fits.
+
+The gradient of log Z is the marginals, so one forward-backward serves value and gradient on every
+backend. Gradients *of* marginals (second derivatives of log Z) go through the reference backend.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gspen_ner.kernels.backends import ChainSums, Want, choose_backend
+from gspen_ner.kernels.checks import check_possible, check_shapes, check_tags
+from gspen_ner.kernels.reference import ReferenceBackend, score_of_tags, tag_indices
+
+Nodes = Float[Tensor, "B T L"]
+Edges = Float[Tensor, "Be E L L"]
+Lengths = Int[Tensor, " B"]
+Tags = Int[Tensor, "B T"]
+
+
+def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
+    """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared)."""
+    check_shapes(nodes, edges, lengths)
+    differentiable = torch.is_grad_enabled() and (nodes.requires_grad or edges.requires_grad)
+    backend = ReferenceBackend() if differentiable else choose_backend(nodes.device)
+    sums = backend.forward_backward(nodes, edges, lengths, want)
+    check_possible(sums.log_partition, nodes, edges, lengths)
+    return sums
+
+
+def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor, " B"]:
+    """log Z of each row in the widest float; differentiable twice."""
+    if not torch.is_grad_enabled():
+        return forward_backward(nodes, edges, lengths, "log_partition").log_partition
+    return _LogPartition.apply(nodes, edges, lengths)
+
+
+def sequence_score(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> Float[Tensor, " B"]:
+    """The score of given labellings in the widest float; differentiable. Padding of tags is ignored."""
+    check_shapes(nodes, edges, lengths)
+    check_tags(nodes, lengths, tags)
+    return score_of_tags(nodes, edges, *tag_indices(tags, lengths, nodes.shape[2]))
+
+
+def log_likelihood(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> Float[Tensor, " B"]:
+    """Score of the tags - log Z; one pass for value and gradient, differentiable twice."""
+    check_tags(nodes, lengths, tags)
+    return _LogLikelihood.apply(nodes, edges, lengths, tags)
+
+
+def fold_boundaries(
+    nodes: Nodes, lengths: Lengths, start: Float[Tensor, " L"] | None, end: Float[Tensor, " L"] | None
+) -> Nodes:
+    """Nodes with the start scores added to each row's first position and the end scores to its last."""
+    if start is None and end is None:
+        return nodes
+    zero = nodes.new_zeros(nodes.shape[2])
+    return _FoldBoundaries.apply(nodes, lengths, zero if start is None else start, zero if end is None else end)
+
+
+def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor, " B"], Tags]:
+    """The best labelling of each row and its score; padding is -1."""
+    check_shapes(nodes, edges, lengths)
+    scores, tags = choose_backend(nodes.device).viterbi(nodes, edges, lengths)
+    check_possible(scores, nodes, edges, lengths)
+    return scores, tags
+
+
+def k_best(
+    nodes: Nodes, edges: Edges, lengths: Lengths, k: int
+) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K T"]]:
+    """The k best labellings, best first; score -inf and tags -1 where a row has fewer."""
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    _check_values(nodes, edges, lengths)
+    return choose_backend(nodes.device).k_best(nodes, edges, lengths, k)
+
+
+def sample(
+    nodes: Nodes, edges: Edges, lengths: Lengths, uniforms: Float[Tensor, "S B T"]
+) -> Int[Tensor, "S B T"]:
+    """Labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1)."""
+    _check_values(nodes, edges, lengths)
+    return choose_backend(nodes.device).sample(nodes, edges, lengths, uniforms)
+
+
+def _check_values(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
+    with torch.no_grad():
+        forward_backward(nodes, edges, lengths, "log_partition")
+
+
+class _LogPartition(torch.autograd.Function):
+    """log Z, whose gradient is the marginals."""
+
+    @staticmethod
+    def forward(ctx, nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
+        sums = forward_backward(nodes, edges, lengths, _wanted(ctx))
+        ctx.save_for_backward(nodes, edges, lengths, sums.nodes, sums.edges)
+        return sums.log_partition
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        nodes, edges, lengths, node_marginals, edge_marginals = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants second derivatives
+            _, node_marginals, edge_marginals = forward_backward(nodes, edges, lengths)
+        return *_weigh(ctx, grad, nodes, edges, node_marginals, edge_marginals), None
+
+
+class _LogLikelihood(torch.autograd.Function):
+    """<theta, y> - log Z, whose gradient is y minus the marginals."""
+
+    @staticmethod
+    def forward(ctx, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
+        check_shapes(nodes, edges, lengths)
+        found = choose_backend(nodes.device).likelihood(nodes, edges, lengths, tags, _wanted(ctx))
+        check_possible(found.log_partition, nodes, edges, lengths)
+        ctx.save_for_backward(nodes, edges, lengths, tags, found.nodes, found.edges)
+        return found.score - found.log_partition
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        nodes, edges, lengths, tags, node_rest, edge_rest = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants second derivatives
+            value = sequence_score(nodes, edges, lengths, tags) - _LogPartition.apply(nodes, edges, lengths)
+            inputs = [t for t, needed in zip((nodes, edges), ctx.needs_input_grad, strict=False) if needed]
+            found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
+            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None
+        return *_weigh(ctx, -grad, nodes, edges, node_rest, edge_rest), None, None
+
+
+def _wanted(ctx) -> Want:
+    return "edges" if ctx.needs_input_grad[1] else "nodes"
+
+
+def _weigh(ctx, grad: Tensor, nodes: Tensor, edges: Tensor, node_part: Tensor, edge_part: Tensor):
+    """The gradients of rows with these weights; summed over the batch for what the batch shares."""
+    weight = grad.to(nodes.dtype)
+    node_grad = edge_grad = None
+    if ctx.needs_input_grad[0]:
+        node_grad = weight[:, None, None] * node_part
+    if ctx.needs_input_grad[1]:
+        if edges.shape[0] == 1 and len(nodes) > 1:
+            edge_grad = torch.tensordot(weight, edge_part, 1)[None]
+        else:
+            edge_grad = weight[:, None, None, None] * edge_part
+    return node_grad, edge_grad
+
+
+class _FoldBoundaries(torch.autograd.Function):
+    """Two in-place additions on one copy: autograd's own bookkeeping for them costs several times more."""
+
+    @staticmethod
+    def forward(ctx, nodes: Tensor, lengths: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        rows = torch.arange(len(nodes), device=nodes.device)
+        ctx.save_for_backward(rows, lengths)
+        folded = nodes.clone()
+        folded[:, 0] += start
+        folded[rows, lengths - 1] += end
+        return folded
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        rows, lengths = ctx.saved_tensors
+        return grad, None, grad[:, 0].sum(0), grad[rows, lengths - 1].sum(0)

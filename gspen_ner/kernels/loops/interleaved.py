@@ -1,0 +1,184 @@
+"""Chains that share their tables, many rows at once: work arrays are [T, L, rows], the rows innermost.
+
+Rows are taken in `order`, longest first, so at position t the rows that are still going are the first few
+of a block: the inner loops run over exactly those, and padding costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gspen_ner.kernels.loops.compiled import EDGES, NODES, compiled
+
+BLOCK = 32  # rows handled together: their forward sums should stay in the cache
+
+
+@compiled
+def _going(lengths, block, count, t):
+    """How many of the first `count` rows of a block, longest first, reach position t."""
+    while count > 0 and lengths[block[count - 1]] <= t:
+        count -= 1
+    return count
+
+
+@compiled
+def _times_table(given, table, result, rows):
+    """result[j, r] = sum_i given[i, r] table[i, j], four labels at a time."""
+    labels = len(table)
+    whole = labels - labels % 4
+    for j in range(labels):
+        for r in range(rows):
+            result[j, r] = 0.0
+        for i in range(0, whole, 4):
+            a, b, c, d = table[i, j], table[i + 1, j], table[i + 2, j], table[i + 3, j]
+            for r in range(rows):
+                result[j, r] += (
+                    a * given[i, r] + b * given[i + 1, r] + c * given[i + 2, r] + d * given[i + 3, r]
+                )
+        for i in range(whole, labels):
+            a = table[i, j]
+            for r in range(rows):
+                result[j, r] += a * given[i, r]
+
+
+@compiled
+def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z):
+    """Normalised forward sums of a block, their scales and log Z; across[t, j, r] are its weights."""
+    labels = weights.shape[2]
+    norm = np.empty(BLOCK, weights.dtype)
+    rows = len(block)
+    for r in range(rows):
+        log_z[block[r]] = 0.0
+    for t in range(lengths[block[0]]):
+        rows = _going(lengths, block, rows, t)
+        for r in range(rows):
+            for j in range(labels):
+                across[t, j, r] = weights[block[r], t, j]
+        if t == 0:
+            alpha[0] = across[0]
+        else:
+            _times_table(alpha[t - 1], tables[t - 1 if len(tables) > 1 else 0], alpha[t], rows)
+            for j in range(labels):
+                for r in range(rows):
+                    alpha[t, j, r] *= across[t, j, r]
+        for r in range(rows):
+            norm[r] = 0.0
+        for j in range(labels):
+            for r in range(rows):
+                norm[r] += alpha[t, j, r]
+        for r in range(rows):
+            log_z[block[r]] += math.log(norm[r]) + tops[block[r], t]
+            scale[t, r] = 1.0 / norm[r]
+        for j in range(labels):
+            for r in range(rows):
+                alpha[t, j, r] *= scale[t, r]
+
+
+@compiled
+def scaled_forward_backward(
+    weights, tables, tops, lengths, order, start, stop, want, risk_limit, log_z, marginals, before, ahead, trusted
+):
+    """Forward-backward on exp(nodes - max) [B, T, L] and exp(edges - max) [T-1 or 1, L, L].
+
+    `tops[b, t]` is what was subtracted at t (the edge's maximum included). Fills, as wanted, marginals
+    [B, T, L] and the edges' factors before [B, T-1, L] and ahead [B, T-1, L].
+    """
+    _, length, labels = weights.shape
+    flipped = np.ascontiguousarray(tables.transpose(0, 2, 1))
+    across = np.empty((length, labels, BLOCK), weights.dtype)
+    alpha = np.empty((length, labels, BLOCK), weights.dtype)
+    scale = np.empty((length, BLOCK), weights.dtype)
+    beta = np.empty((labels, BLOCK), weights.dtype)
+    onward = np.empty((labels, BLOCK), weights.dtype)
+    norm = np.empty(BLOCK, weights.dtype)
+    risk = np.empty(BLOCK, weights.dtype)
+    for first in range(start, stop, BLOCK):
+        block = order[first : min(first + BLOCK, stop)]
+        _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
+        beta[:] = 1.0
+        risk[:] = 0.0
+        if want >= NODES:
+            for r in range(len(block)):
+                last = lengths[block[r]] - 1
+                for j in range(labels):
+                    marginals[block[r], last, j] = alpha[last, j, r]
+        for t in range(lengths[block[0]] - 1, 0, -1):
+            rows = _going(lengths, block, len(block), t)
+            for j in range(labels):
+                for r in range(rows):
+                    ratio = beta[j, r] * scale[t, r]
+                    risk[r] = max(risk[r], ratio)
+                    onward[j, r] = across[t, j, r] * ratio
+            _times_table(onward, flipped[t - 1 if len(tables) > 1 else 0], beta, rows)
+            for r in range(rows):
+                norm[r] = 0.0
+            for i in range(labels):
+                for r in range(rows):
+                    norm[r] += alpha[t - 1, i, r] * beta[i, r]
+            for r in range(rows):
+                norm[r] = 1 / norm[r]  # one, up to rounding
+            for i in range(labels):
+                for r in range(rows):
+                    beta[i, r] *= norm[r]
+            if want >= NODES:
+                for r in range(rows):
+                    for i in range(labels):
+                        marginals[block[r], t - 1, i] = alpha[t - 1, i, r] * beta[i, r]
+            if want == EDGES:
+                for r in range(rows):
+                    for i in range(labels):
+                        before[block[r], t - 1, i] = alpha[t - 1, i, r]
+                        ahead[block[r], t - 1, i] = onward[i, r] * norm[r]
+        for r in range(len(block)):
+            total = 0.0  # a NaN in beta would not survive the maximum above; it does a sum
+            for j in range(labels):
+                total += beta[j, r]
+            safe = risk[r] <= risk_limit and total <= risk_limit
+            trusted[block[r]] = safe and math.isfinite(log_z[block[r]])
+
+
+@compiled
+def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
+    """Best paths. The walk back finds each argmax again: L, not L * L, a step."""
+    _, length, labels = nodes.shape
+    best = np.empty((length, labels, BLOCK))
+    poison = np.empty(BLOCK)
+    here = np.empty((labels, BLOCK))
+    for first in range(start, stop, BLOCK):
+        block = order[first : min(first + BLOCK, stop)]
+        poison[:] = 0.0
+        rows = len(block)
+        for t in range(lengths[block[0]]):
+            rows = _going(lengths, block, rows, t)
+            for r in range(rows):
+                for j in range(labels):
+                    here[j, r] = nodes[block[r], t, j]
+            for j in range(labels):
+                for r in range(rows):
+                    best[t, j, r] = -np.inf if t else 0.0
+                if t:
+                    table = tables[t - 1 if len(tables) > 1 else 0]
+                    for i in range(labels):
+                        step = table[i, j]
+                        for r in range(rows):
+                            value = best[t - 1, i, r] + step
+                            best[t, j, r] = value if value > best[t, j, r] else best[t, j, r]
+                for r in range(rows):
+                    best[t, j, r] += here[j, r]
+                    poison[r] += not here[j, r] < np.inf
+        for r in range(len(block)):
+            row, last = block[r], lengths[block[r]] - 1
+            tag = np.argmax(best[last, :, r])
+            scores[row] = best[last, tag, r] if poison[r] == 0 else np.nan
+            tags[row, last] = tag
+            for t in range(last, 0, -1):
+                table = tables[t - 1 if len(tables) > 1 else 0]
+                top, origin = -np.inf, 0
+                for i in range(labels):
+                    value = best[t - 1, i, r] + table[i, tag]
+                    if value > top:
+                        top, origin = value, i
+                tag = origin
+                tags[row, t - 1] = tag

@@ -1,0 +1,185 @@
+"""Log space: slow, and safe at any spread. Forward-backward of doubtful rows, k-best, sampling, gold scores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gspen_ner.kernels.loops.compiled import EDGES, LOG_PARTITION, compiled
+
+
+@compiled
+def _log_sum(values):
+    top = -np.inf
+    for value in values:
+        if math.isnan(value):
+            return np.nan
+        top = max(top, value)
+    if math.isinf(top):
+        return top
+    total = 0.0
+    for value in values:
+        total += math.exp(value - top)
+    return top + math.log(total)
+
+
+@compiled
+def log_forward(nodes, edges, length, b, alpha):
+    """Fill alpha[t, j] = log of the summed weight of all paths that end in j at t; return log Z."""
+    labels = nodes.shape[2]
+    q = b if edges.shape[0] > 1 else 0
+    per_position = edges.shape[1] == nodes.shape[1] - 1
+    into = np.empty(labels)
+    for j in range(labels):
+        alpha[0, j] = nodes[b, 0, j]
+    for t in range(1, length):
+        table = edges[q, t - 1 if per_position else 0]
+        for j in range(labels):
+            for i in range(labels):
+                into[i] = alpha[t - 1, i] + table[i, j]
+            alpha[t, j] = _log_sum(into) + nodes[b, t, j]
+    return _log_sum(alpha[length - 1])
+
+
+@compiled
+def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out):
+    """Forward-backward of all rows in log space; the outputs start at zero."""
+    _, length, labels = nodes.shape
+    per_position = edges.shape[1] == length - 1
+    alpha = np.empty((length, labels))
+    beta = np.empty(labels)
+    ahead = np.empty(labels)
+    out_of = np.empty(labels)
+    for b in range(len(nodes)):
+        q = b if edges.shape[0] > 1 else 0
+        last = lengths[b] - 1
+        log_z[b] = log_forward(nodes, edges, lengths[b], b, alpha)
+        if want == LOG_PARTITION or not math.isfinite(log_z[b]):
+            continue
+        for j in range(labels):
+            beta[j] = 0.0
+            node_out[b, last, j] = math.exp(alpha[last, j] - log_z[b])
+        for t in range(last, 0, -1):
+            table = edges[q, t - 1 if per_position else 0]
+            for j in range(labels):
+                ahead[j] = nodes[b, t, j] + beta[j]
+            if want == EDGES:
+                for i in range(labels):
+                    for j in range(labels):
+                        joint = math.exp(alpha[t - 1, i] + table[i, j] + ahead[j] - log_z[b])
+                        if per_position:
+                            edge_out[b, t - 1, i, j] = joint
+                        else:
+                            edge_out[b, 0, i, j] += joint
+            for i in range(labels):
+                for j in range(labels):
+                    out_of[j] = table[i, j] + ahead[j]
+                beta[i] = _log_sum(out_of)
+                node_out[b, t - 1, i] = math.exp(alpha[t - 1, i] + beta[i] - log_z[b])
+
+
+@compiled
+def k_best(nodes, edges, lengths, start, stop, k, scores, tags):
+    """The k best paths: each (position, label) keeps its k best arrivals, in descending order."""
+    _, length, labels = nodes.shape
+    per_position = edges.shape[1] == length - 1
+    best = np.empty((length, labels, k))
+    origin = np.empty((length, labels, k), np.int64)  # (label before) * k + (its rank)
+    end_score = np.empty(k)
+    end_origin = np.empty(k, np.int64)
+    for b in range(start, stop):
+        q = b if edges.shape[0] > 1 else 0
+        last = lengths[b] - 1
+        best[0] = -np.inf
+        for j in range(labels):
+            best[0, j, 0] = nodes[b, 0, j]
+        for t in range(1, last + 1):
+            table = edges[q, t - 1 if per_position else 0]
+            for j in range(labels):
+                best[t, j] = -np.inf
+                for i in range(labels):
+                    step = table[i, j] + nodes[b, t, j]
+                    for r in range(k):
+                        if not _insert(best[t, j], origin[t, j], best[t - 1, i, r] + step, i * k + r):
+                            break
+        end_score[:] = -np.inf
+        for j in range(labels):
+            for r in range(k):
+                if not _insert(end_score, end_origin, best[last, j, r], j * k + r):
+                    break
+        for rank in range(k):
+            scores[b, rank] = end_score[rank]
+            if end_score[rank] == -np.inf:
+                continue
+            state = end_origin[rank]
+            for t in range(last, -1, -1):
+                tags[b, rank, t] = state // k
+                state = origin[t, state // k, state % k]
+
+
+@compiled
+def _insert(scores, origins, score, origin):
+    """Put a score into a descending list; False if it is too low (so are all that follow it)."""
+    last = len(scores) - 1
+    if not score > scores[last]:
+        return False
+    at = last
+    while at > 0 and score > scores[at - 1]:
+        scores[at] = scores[at - 1]
+        origins[at] = origins[at - 1]
+        at -= 1
+    scores[at] = score
+    origins[at] = origin
+    return True
+
+
+@compiled
+def sample(nodes, edges, lengths, start, stop, uniforms, tags):
+    """Draw paths backwards from the log-space forward sums by inverting each conditional."""
+    count, _, length = uniforms.shape
+    labels = nodes.shape[2]
+    per_position = edges.shape[1] == length - 1
+    alpha = np.empty((length, labels))
+    logits = np.empty(labels)
+    cumulative = np.empty(labels)
+    for b in range(start, stop):
+        q = b if edges.shape[0] > 1 else 0
+        last = lengths[b] - 1
+        log_forward(nodes, edges, lengths[b], b, alpha)
+        for s in range(count):
+            tag = 0
+            for t in range(last, -1, -1):
+                for i in range(labels):
+                    logits[i] = alpha[t, i]
+                    if t < last:
+                        logits[i] += edges[q, t if per_position else 0, i, tag]
+                top = np.max(logits)
+                total = 0.0
+                for i in range(labels):
+                    total += math.exp(logits[i] - top)
+                    cumulative[i] = total
+                level = uniforms[s, b, t] * total
+                tag = 0
+                while tag < labels - 1 and level >= cumulative[tag]:
+                    tag += 1
+                tags[s, b, t] = tag
+
+
+@compiled
+def subtract_gold(nodes, edges, lengths, tags, scores, node_rest, edge_rest):
+    """Score given tags and take them off the marginals (an empty edge_rest is left alone)."""
+    per_position = edges.shape[1] == nodes.shape[1] - 1
+    for b in range(len(nodes)):
+        q = b if edges.shape[0] > 1 else 0
+        total = 0.0
+        for t in range(lengths[b]):
+            tag = tags[b, t]
+            total += nodes[b, t, tag]
+            node_rest[b, t, tag] -= 1.0
+            if t:
+                e = t - 1 if per_position else 0
+                total += edges[q, e, tags[b, t - 1], tag]
+                if len(edge_rest):
+                    edge_rest[b, e, tags[b, t - 1], tag] -= 1.0
+        scores[b] = total

@@ -1,0 +1,168 @@
+"""Chain inference on the CPU by compiled loops: torch tensors in and out of `loops`.
+
+numba is imported with the first inference, not with the package. Small array work is numpy's: a call of
+it costs a fraction of one of torch's, and its exp is the same in every thread (torch's first exp of a
+process was seen to be right to four digits only in the half that its second thread computed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspen_ner.kernels.backends import ChainSums, Likelihood, Want
+from gspen_ner.kernels.thread_pool import over_rows
+
+MAX_LOST_MASS = 1e-8  # what underflow may take from a row before it is done again more carefully
+FLOAT32_MAX_LENGTH = 1000  # roundings add up: longer float32 chains are computed in float64
+MODERATE_SCORE = 40.0  # L * exp(40 + 40) is a float32
+INTERLEAVED_MIN_ROWS = 8  # rows from which the vectors over the batch are long enough to pay
+
+_WANTED = {"log_partition": 0, "nodes": 1, "edges": 2}
+
+
+class NumbaBackend:
+    """Scaled forward-backward; rows that underflow are redone in float64, and if need be in log space."""
+
+    name = "numba"
+
+    @cached_property
+    def _loops(self) -> dict[str, ModuleType]:
+        from gspen_ner.kernels.loops import interleaved, log_space, rowwise
+
+        return {"interleaved": interleaved, "rowwise": rowwise, "log_space": log_space}
+
+    def supports(self, device: torch.device) -> bool:
+        return device.type == "cpu"
+
+    def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
+        scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
+        sums = self._scaled(scores, tables, sizes, wanted)
+        return ChainSums(*(None if array is None else torch.from_numpy(array) for array in sums))
+
+    def likelihood(
+        self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
+    ) -> Likelihood:
+        scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
+        log_z, node_rest, edge_rest = self._scaled(scores, tables, sizes, wanted)
+        gold = np.empty(len(scores))
+        self._loops["log_space"].subtract_gold(
+            *(scores, tables, sizes, tags.contiguous().numpy(), gold, node_rest),
+            np.empty((0, 0, 0, 0), node_rest.dtype) if edge_rest is None else edge_rest,
+        )
+        rests = (None if array is None else torch.from_numpy(array) for array in (node_rest, edge_rest))
+        return Likelihood(torch.from_numpy(log_z), torch.from_numpy(gold), *rests)
+
+    def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)
+        loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), lengths.numpy())
+        over_rows(lambda start, stop: loop(*inputs, start, stop, scores, tags), *_work(nodes))
+        return torch.from_numpy(scores), torch.from_numpy(tags)
+
+    def k_best(self, nodes: Tensor, edges: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        batch, length, _ = nodes.shape
+        scores, tags = np.empty((batch, k)), np.full((batch, k, length), -1)
+        inputs, loop = _doubles(nodes, edges, lengths), self._loops["log_space"].k_best
+        over_rows(lambda start, stop: loop(*inputs, start, stop, k, scores, tags), *_work(nodes))
+        return torch.from_numpy(scores), torch.from_numpy(tags)
+
+    def sample(self, nodes: Tensor, edges: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
+        tags = np.full(uniforms.shape, -1)
+        inputs, loop = _doubles(nodes, edges, lengths), self._loops["log_space"].sample
+        draws = _array(uniforms).astype(np.float64)
+        over_rows(lambda start, stop: loop(*inputs, start, stop, draws, tags), *_work(nodes))
+        return torch.from_numpy(tags)
+
+    def _scaled(self, nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, wanted: int) -> Any:
+        """Log partition and the wanted marginals, in the dtype of the input."""
+        batch, length, labels = nodes.shape
+        narrow = nodes.dtype == np.float32 and length <= FLOAT32_MAX_LENGTH
+        dtype = np.float32 if narrow else np.float64
+        weights, tables, tops = _exponentiate(nodes, edges, dtype)
+        log_z, trusted = np.empty(batch), np.empty(batch, bool)
+        marginals = np.zeros((batch, length, labels) if wanted >= 1 else (0, 0, 0), dtype)
+        before, ahead = np.zeros((2, batch, length - 1, labels) if wanted == 2 else (2, 0, 0, 0), dtype)
+        outputs = (log_z, marginals, before, ahead, trusted)
+        limit = MAX_LOST_MASS / np.finfo(dtype).tiny
+        loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
+        over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
+        sums = [
+            log_z,
+            marginals.astype(nodes.dtype, copy=False) if wanted >= 1 else None,
+            _edge_marginals(before, ahead, tables).astype(nodes.dtype, copy=False) if wanted == 2 else None,
+        ]
+        if not trusted.all():
+            redo = self._scaled if narrow else self._in_log_space
+            rows = np.flatnonzero(~trusted)
+            own_edges = edges if len(edges) == 1 else edges[rows]
+            inputs = nodes[rows].astype(np.float64), own_edges.astype(np.float64), lengths[rows]
+            for result, better in zip(sums, redo(*inputs, wanted), strict=True):
+                if result is not None:
+                    result[rows] = better
+        return sums
+
+    def _in_log_space(self, nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, wanted: int) -> Any:
+        sums = np.empty(len(nodes)), np.zeros_like(nodes), np.zeros((len(nodes), *edges.shape[1:]))
+        self._loops["log_space"].log_forward_backward(nodes, edges, lengths, wanted, *sums)
+        return sums
+
+    def _loop(self, name: str, nodes: np.ndarray, edges: np.ndarray, *rest: np.ndarray) -> tuple[Callable, tuple]:
+        """The loop that suits the batch, and its inputs: rows together if they share their tables."""
+        if len(edges) > 1 or len(nodes) < INTERLEAVED_MIN_ROWS:
+            return getattr(self._loops["rowwise"], name), (nodes, edges, *rest)
+        longest_first = np.argsort(-rest[-1], kind="stable")
+        return getattr(self._loops["interleaved"], name), (nodes, edges[0], *rest, longest_first)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """A contiguous float32 or float64 array; a view of the tensor where possible."""
+    tensor = tensor.detach()
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.float()
+    return tensor.contiguous().numpy()
+
+
+def _doubles(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[np.ndarray, ...]:
+    return _array(nodes).astype(np.float64), _array(edges).astype(np.float64), lengths.numpy()
+
+
+def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:
+    batch, length, labels = nodes.shape
+    return batch, batch * length * labels * labels
+
+
+def _exponentiate(
+    nodes: np.ndarray, edges: np.ndarray, dtype: type
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """exp(nodes - max), exp(edges - max), and the maxima that were taken off at each position.
+
+    Moderate float32 scores need no maximum taken off: the loops notice what underflows. A table that
+    every step uses is exponentiated in float64, since its roundings would add up.
+    """
+    tops = np.zeros(nodes.shape[:2])
+    if dtype == np.float32 and nodes.max() <= MODERATE_SCORE:
+        weights = np.exp(nodes)
+    else:
+        tops = nodes.max(2).astype(np.float64)
+        weights = np.exp(nodes - tops[..., None]).astype(dtype, copy=False)
+    if edges.shape[1] == 1:
+        edges = edges.astype(np.float64)
+    if dtype == np.float32 and edges.max(initial=0.0) <= MODERATE_SCORE:
+        return weights, np.exp(edges).astype(dtype, copy=False), tops
+    top = edges.max((2, 3), keepdims=True, initial=-np.inf)
+    tops[:, 1:] += top[..., 0, 0]
+    return weights, np.exp(edges - top.astype(np.float64)).astype(dtype, copy=False), tops
+
+
+def _edge_marginals(before: np.ndarray, ahead: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """before[t, i] * table[i, j] * ahead[t, j]; summed over positions where the table is shared."""
+    b, a, table = torch.from_numpy(before), torch.from_numpy(ahead), torch.from_numpy(tables)
+    if tables.shape[1] == 1:
+        return (table * (b.mT @ a)[:, None]).numpy()
+    return (table * b[..., None] * a[..., None, :]).numpy()

@@ -1,0 +1,176 @@
+"""Chain inference in torch: log space, any device, differentiable to any order.
+
+    log Z = log sum_y exp( sum_t nodes[t, y_t] + sum_t edges[t, y_t, y_{t+1}] )
+
+All sums run in float64 (float32 where the device has no wider type), whatever the input's dtype.
+It is the oracle's equal in exactness, the only backend on accelerators, and what gradients of
+marginals are taken through.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gspen_ner.kernels.backends import ChainSums, Likelihood, Want
+from gspen_ner.parts import wide_dtype
+
+
+class ReferenceBackend:
+    """Plain torch; see the module's header."""
+
+    name = "reference"
+
+    def supports(self, device: torch.device) -> bool:
+        return True
+
+    def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
+        scores, tables, mask = _widen(nodes, edges, lengths)
+        alphas = _forward(scores, tables, mask)
+        log_z = _log_sum_exp(alphas[-1], 1)
+        if want == "log_partition":
+            return ChainSums(log_z, None, None)
+        betas = _backward(scores, tables, mask)
+        dtype = torch.promote_types(nodes.dtype, torch.float32)
+        beliefs = torch.stack([a + b for a, b in zip(alphas, betas, strict=True)], 1)
+        node_marginals = (beliefs - log_z[:, None, None]).exp() * mask[..., None]
+        if want == "nodes":
+            return ChainSums(log_z, node_marginals.to(dtype), None)
+        joint = []
+        for t in range(1, scores.shape[1]):
+            ahead = (scores[:, t] + betas[t])[:, None, :] + alphas[t - 1][:, :, None]
+            pair = (ahead + _table(tables, t - 1) - log_z[:, None, None]).exp()
+            joint.append(pair * mask[:, t, None, None])
+        return ChainSums(log_z, node_marginals.to(dtype), _collect(joint, tables, scores).to(dtype))
+
+    def likelihood(
+        self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
+    ) -> Likelihood:
+        log_z, node_rest, edge_rest = self.forward_backward(nodes, edges, lengths, want)
+        labels = nodes.shape[2]
+        mask, tags, pairs = tag_indices(tags, lengths, labels)
+        present = mask.to(node_rest.dtype)
+        node_rest = node_rest.scatter_add(2, tags[..., None], -present[..., None])
+        if edge_rest is not None:
+            shared = edge_rest.shape[1] == 1
+            at = pairs[:, None] if shared else pairs[..., None]
+            gone = -present[:, None, 1:] if shared else -present[:, 1:, None]
+            edge_rest = edge_rest.flatten(2).scatter_add(2, at, gone).view(edge_rest.shape)
+        return Likelihood(log_z, score_of_tags(nodes, edges, mask, tags, pairs), node_rest, edge_rest)
+
+    def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        scores, tags = self.k_best(nodes, edges, lengths, 1)
+        return scores[:, 0], tags[:, 0]
+
+    def k_best(self, nodes: Tensor, edges: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        scores, tables, mask = _widen(nodes, edges, lengths)
+        batch, length, labels = scores.shape
+        best = scores.new_full((batch, k, labels), -torch.inf)
+        best[:, 0] = scores[:, 0]
+        origins = []  # for each position: [B, k, L], an index into (rank, label) before it
+        stay = torch.arange(k * labels, device=nodes.device).view(1, k, labels).expand(batch, k, labels)
+        for t in range(1, length):
+            ahead = best[..., None] + _table(tables, t - 1)[:, None] + scores[:, t, None, None]
+            value, origin = ahead.reshape(batch, k * labels, labels).topk(k, 1)
+            active = mask[:, t, None, None]
+            best = torch.where(active, value, best)
+            origins.append(torch.where(active, origin, stay))
+        total, state = best.reshape(batch, k * labels).topk(k, 1)
+        tags = [state % labels]
+        for origin in reversed(origins):
+            state = origin.reshape(batch, k * labels).gather(1, state)
+            tags.append(state % labels)
+        path = torch.stack(tags[::-1], 2)
+        total = torch.where(_poisoned(scores, tables, mask)[:, None], torch.nan, total)
+        return total, path.masked_fill(~mask[:, None] | ~torch.isfinite(total)[..., None], -1)
+
+    def sample(self, nodes: Tensor, edges: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
+        scores, tables, mask = _widen(nodes, edges, lengths)
+        alphas = _forward(scores, tables, mask)
+        count, batch, length = uniforms.shape
+        rows = torch.arange(batch, device=nodes.device)
+        tag = torch.zeros(count, batch, dtype=torch.int64, device=nodes.device)
+        tags = []
+        for t in range(length - 1, -1, -1):
+            logits = alphas[t].expand(count, batch, -1)
+            if t + 1 < length:
+                table = _table(tables, t).expand(batch, -1, -1)
+                follow = table.mT[rows, tag]
+                logits = torch.where(mask[:, t + 1, None], logits + follow, logits)
+            cumulative = torch.softmax(logits, -1).cumsum(-1)
+            draw = (uniforms[..., t, None] * cumulative[..., -1:] >= cumulative).sum(-1).clamp_max(alphas[t].shape[-1] - 1)
+            tag = torch.where(mask[:, t], draw, tag)
+            tags.append(tag.masked_fill(~mask[:, t], -1))
+        return torch.stack(tags[::-1], 2)
+
+
+def _widen(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    wide = wide_dtype(nodes.device)
+    mask = torch.arange(nodes.shape[1], device=nodes.device) < lengths[:, None]
+    tables = edges.to(wide)
+    if edges.shape[1] > 1:  # one table per position: those of the padding may hold anything
+        tables = torch.where(mask[:, 1:, None, None], tables, 0.0)
+    return torch.where(mask[..., None], nodes.to(wide), 0.0), tables, mask
+
+
+def _table(tables: Tensor, t: int) -> Tensor:
+    return tables[:, t if tables.shape[1] > 1 else 0]
+
+
+def _forward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
+    alphas = [scores[:, 0]]
+    for t in range(1, scores.shape[1]):
+        step = _log_sum_exp(alphas[-1][:, :, None] + _table(tables, t - 1), 1) + scores[:, t]
+        alphas.append(torch.where(mask[:, t, None], step, alphas[-1]))
+    return alphas
+
+
+def _backward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
+    betas = [torch.zeros_like(scores[:, 0])]
+    for t in range(scores.shape[1] - 1, 0, -1):
+        step = _log_sum_exp(_table(tables, t - 1) + (scores[:, t] + betas[-1])[:, None, :], 2)
+        betas.append(torch.where(mask[:, t, None], step, 0.0))
+    return betas[::-1]
+
+
+def _collect(joint: list[Tensor], tables: Tensor, scores: Tensor) -> Tensor:
+    """Pair marginals as the tables are given: per position, or summed to expected counts."""
+    batch, length, labels = scores.shape
+    if tables.shape[1] == length - 1:
+        return torch.stack(joint, 1) if joint else scores.new_zeros(batch, 0, labels, labels)
+    total = scores.new_zeros(batch, labels, labels)
+    for pair in joint:
+        total = total + pair
+    return total[:, None]
+
+
+def _log_sum_exp(x: Tensor, dim: int) -> Tensor:
+    """logsumexp whose derivatives stay finite where everything is -inf."""
+    top = x.detach().amax(dim, keepdim=True)
+    top = torch.where(torch.isfinite(top), top, 0.0)
+    total = (x - top).exp().sum(dim)
+    possible = total != 0
+    return torch.where(possible, torch.where(possible, total, 1.0).log() + top.squeeze(dim), -torch.inf)
+
+
+def _poisoned(scores: Tensor, tables: Tensor, mask: Tensor) -> Tensor:
+    """Rows with a NaN or +inf, which a maximum can hide."""
+    bad_nodes = (~(scores < torch.inf)).flatten(1).any(1)
+    return bad_nodes | (~(tables < torch.inf)).flatten(1).any(1)
+
+
+def tag_indices(tags: Tensor, lengths: Tensor, labels: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The mask of what is no padding, tags with zeros for padding, and tag pairs as table indices."""
+    mask = torch.arange(tags.shape[1], device=tags.device) < lengths[:, None]
+    tags = tags.masked_fill(~mask, 0)
+    return mask, tags, tags[:, :-1] * labels + tags[:, 1:]
+
+
+def score_of_tags(nodes: Tensor, edges: Tensor, mask: Tensor, tags: Tensor, pairs: Tensor) -> Tensor:
+    """<theta, y> in the widest float; differentiable."""
+    wide = wide_dtype(nodes.device)
+    chosen = nodes.gather(2, tags[..., None]).squeeze(2).masked_fill(~mask, 0.0)
+    row = torch.arange(len(nodes), device=nodes.device)[:, None] if edges.shape[0] > 1 else 0
+    position = torch.arange(pairs.shape[1], device=nodes.device) if edges.shape[1] > 1 else 0
+    steps = edges.flatten(2)[row, position, pairs].masked_fill(~mask[:, 1:], 0.0)
+    return chosen.sum(1, dtype=wide) + steps.sum(1, dtype=wide)

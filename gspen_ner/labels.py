@@ -1,0 +1,143 @@
+"""Tag schemes: what the labels of a tagger mean, which may follow which, and spans <-> tags.
+
+    BIO     B-X I-X I-X            BIOES   B-X I-X E-X,  S-X for a span of one token
+
+Spans are read strictly: a tag that its scheme does not allow where it stands opens no span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+Scheme = Literal["BIO", "BIOES"]
+
+_OPENS = {"BIO": "B", "BIOES": "BS"}  # prefixes that may begin a span
+_CONTINUES = {"BIO": "BI", "BIOES": "BI"}  # prefixes after which the same span may go on
+_INSIDE = {"BIO": "I", "BIOES": "IE"}  # prefixes that need the same span before them
+_MUST_GO_ON = {"BIO": "", "BIOES": "BI"}  # prefixes after which the span may not stop
+
+
+class Span(NamedTuple):
+    """Tokens start..end-1 are an entity of this type."""
+
+    start: int
+    end: int
+    type: str
+
+
+class LegalTransitions(NamedTuple):
+    """Which labels may stand first, follow each other [from, to], and stand last."""
+
+    start: Bool[Tensor, " L"]
+    table: Bool[Tensor, "L L"]
+    end: Bool[Tensor, " L"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a tagger, in the order of its scores.
+
+    Args:
+        names: `"O"`, `"B-PER"`, ...
+        scheme: `"BIO"` or `"BIOES"`.
+
+    Example:
+        >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
+        >>> labels.spans(["B-PER", "I-PER", "O", "I-PER"])
+        [Span(start=0, end=2, type='PER')]
+        >>> labels.legal.start
+        tensor([ True,  True, False])
+    """
+
+    names: tuple[str, ...]
+    scheme: Scheme
+
+    def __post_init__(self) -> None:
+        if self.scheme not in _OPENS:
+            raise ValueError(f"scheme must be one of {sorted(_OPENS)}, got {self.scheme!r}")
+        object.__setattr__(self, "names", tuple(self.names))
+        doubled = {name for name in self.names if self.names.count(name) > 1}
+        if doubled or not self.names:
+            raise ValueError(f"labels must be distinct and not none, got {list(self.names)}")
+        allowed = set(_OPENS[self.scheme] + _INSIDE[self.scheme])
+        for name in self.names:
+            if name != "O" and not (name[:1] in allowed and name[1:2] == "-" and len(name) > 2):
+                raise ValueError(
+                    f"label {name!r} does not fit {self.scheme}: expected 'O' or "
+                    f"one of {sorted(allowed)} with a type, as in 'B-PER'"
+                )
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The entity types, in the order of their first label."""
+        return tuple(dict.fromkeys(name[2:] for name in self.names if name != "O"))
+
+    def index(self, prefix: str, type: str) -> int | None:
+        """The number of a label such as ("B", "PER"), or None if there is none."""
+        name = f"{prefix}-{type}"
+        return self.names.index(name) if name in self.names else None
+
+    @cached_property
+    def legal(self) -> LegalTransitions:
+        """What the scheme allows."""
+        table = [[follows(before, after, self.scheme) for after in self.names] for before in self.names]
+        start = [follows("O", name, self.scheme) for name in self.names]
+        end = [follows(name, "O", self.scheme) for name in self.names]
+        return LegalTransitions(torch.tensor(start), torch.tensor(table), torch.tensor(end))
+
+    def spans(self, tags: Sequence[str]) -> list[Span]:
+        """The entities of a tagged sentence."""
+        return spans_of_tags(tags, self.scheme)
+
+    def spans_of_indices(self, indices: Iterable[int]) -> list[Span]:
+        """The entities of a sentence given as label numbers."""
+        return self.spans([self.names[index] for index in indices])
+
+
+def follows(before: str, after: str, scheme: Scheme) -> bool:
+    """Whether a tag may follow another; "O" stands for the sentence's boundaries too."""
+    if after[0] in _INSIDE[scheme]:
+        return before[0] in _CONTINUES[scheme] and before[2:] == after[2:]
+    return before[0] not in _MUST_GO_ON[scheme]
+
+
+def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
+    """The entities of a tagged sentence, read strictly."""
+    spans = []
+    start: int | None = None
+    for position, tag in enumerate([*tags, "O"]):
+        before = tags[position - 1] if position else "O"
+        if start is not None and not (tag[0] in _INSIDE[scheme] and follows(before, tag, scheme)):
+            if before[0] not in _MUST_GO_ON[scheme]:
+                spans.append(Span(start, position, before[2:]))
+            start = None
+        if tag[0] in _OPENS[scheme]:
+            start = position
+    return spans
+
+
+def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
+    """The tags of a sentence with these entities.
+
+    Example:
+        >>> tags_of_spans([Span(0, 2, "LOC"), Span(3, 4, "PER")], 4, "BIOES")
+        ['B-LOC', 'E-LOC', 'O', 'S-PER']
+    """
+    tags = ["O"] * length
+    for span in spans:
+        if not 0 <= span.start < span.end <= length:
+            raise ValueError(f"{span} does not fit into a sentence of {length} tokens")
+        if any(tag != "O" for tag in tags[span.start : span.end]):
+            raise ValueError(f"{span} overlaps another span")
+        prefixes = ["B"] + ["I"] * (span.end - span.start - 1)
+        if scheme == "BIOES":
+            prefixes[-1] = "S" if len(prefixes) == 1 else "E"
+        tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
+    return tags

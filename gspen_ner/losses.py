@@ -1,0 +1,76 @@
+"""What training minimises: likelihood, structured hinge, likelihood at the fixed point.
+
+    nll          log Z(f) - <f, y>
+    hinge        max_p { F(p) + cost(p) } - F(y)                         (the paper's figure 1)
+    fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + grad T(p*)
+
+The hinge's gradient is the envelope's: F is differentiated at the solution p* as if that were a constant.
+With T = 0, tau = 1 and no cost, all three are the CRF's negative log likelihood. Losses are per example;
+of sentences coupled in a document, each one's is its share in the document's.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gspen_ner.objective import Objective
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.solvers.solve import Solution
+
+
+def negative_log_likelihood(
+    potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
+) -> Float[Tensor, " B"]:
+    """log Z - score of the gold labels: what a CRF is trained with."""
+    return _possible(-polytope.log_likelihood(potentials, labels))
+
+
+def structured_hinge(
+    objective: Objective, solution: Solution, labels: Int[Tensor, "B N"]
+) -> Float[Tensor, " B"]:
+    """Value at the (loss-augmented) solution minus value at the gold labels.
+
+    Args:
+        objective: F with the cost, in the autograd graph; the one that was solved.
+        solution: where inference ended. Below the gold labels' value, the loss is negative.
+        labels: gold labels.
+    """
+    f = objective.potentials
+    gold = objective.polytope.vertex(labels, f)
+    found = f.dot(solution.marginals) + objective.term_value(solution.marginals)
+    found = found + (solution.value - found).detach()  # the exact value, with the envelope's gradient
+    return _possible(found - objective.polytope.score(f, labels) - objective.term_value(gold))
+
+
+def positive_part(objective: Objective, loss: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+    """The paper's [.]_+: an example (or document) with a negative loss counts, and teaches, nothing."""
+    return torch.where(objective.pool(loss.detach()) > 0, loss, 0.0)
+
+
+def fixed_point_likelihood(
+    objective: Objective, solution: Solution, labels: Int[Tensor, "B N"]
+) -> Float[Tensor, " B"]:
+    """Negative log likelihood of the chain that the term's gradient at the solution makes.
+
+    Convex in a term that is quadratic in p, such as `DocumentConsistency`; nothing is differentiated
+    through the solver.
+    """
+    tau, polytope = objective.temperature, objective.polytope
+    if tau == 0:
+        raise ValueError("the fixed-point likelihood needs a positive temperature, got 0")
+    _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
+    theta = objective.linear + term_grad
+    return _possible(-tau * polytope.log_likelihood(theta * (1 / tau), labels))
+
+
+def _possible(loss: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+    impossible = torch.isposinf(loss.detach())
+    if impossible.any():
+        raise ValueError(
+            f"row {int(impossible.nonzero()[0])}: the gold labels contain something forbidden "
+            "(score -inf); mend the labels, or train without constraints"
+        )
+    return loss

@@ -1,0 +1,66 @@
+"""What a solver needs of the set of marginals M.
+
+    marginals(theta)     = argmax_{p in M} <theta, p> + H(p)
+    log_partition(theta) = max_{p in M}    <theta, p> + H(p)
+    argmax(theta)        = argmax_{p in M} <theta, p>, a vertex
+
+A polytope holds what a batch's examples share or differ in (lengths, a graph), never scores.
+Values come in the widest float, marginals in the dtype of theta.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gspen_ner.parts import Parts
+
+
+class Polytope(ABC):
+    """A batch of feasible sets of marginals."""
+
+    @abstractmethod
+    def mask(self, positions: int) -> Bool[Tensor, "B N"]:
+        """True where an example has a variable, False on padding up to `positions`."""
+
+    @abstractmethod
+    def marginals(self, theta: Parts) -> Parts:
+        """argmax <theta, p> + H(p), with the edges laid out as those of theta."""
+
+    @abstractmethod
+    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
+        """max <theta, p> + H(p); differentiable, its gradient is `marginals`."""
+
+    @abstractmethod
+    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
+        """Log partition and marginals in one pass; edge marginals only if asked for."""
+
+    @abstractmethod
+    def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
+        """The best labelling; -1 on padding."""
+
+    @abstractmethod
+    def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
+        """A labelling as marginals, with the edges laid out as those of `like`."""
+
+    @abstractmethod
+    def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
+        """H(p) of any marginals in the set; differentiable inside it."""
+
+    @abstractmethod
+    def select(self, rows: Int[Tensor, " K"]) -> Polytope:
+        """Some examples of the batch."""
+
+    def expand(self, scores: Parts) -> Parts:
+        """Scores whose marginals determine the entropy (a chain needs a table per position)."""
+        return scores
+
+    def score(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
+        """<theta, y> of given labellings; differentiable in theta."""
+        return theta.dot(self.vertex(labels, theta))
+
+    def log_likelihood(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
+        """score - log_partition: the log probability of given labellings; differentiable in theta."""
+        return self.score(theta, labels) - self.log_partition(theta)

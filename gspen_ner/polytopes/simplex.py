@@ -1,0 +1,72 @@
+"""Independent variables: the product of simplices that Unary models and SPENs infer over.
+
+    marginals(theta) = softmax(theta) of every node;   H(p) = - sum_i sum_l p_i(l) log p_i(l)
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gspen_ner.kernels.checks import check_possible
+from gspen_ner.parts import Parts, wide_dtype
+from gspen_ner.polytopes.polytope import Polytope
+
+
+class Simplex(Polytope):
+    """One probability simplex per node; edges, if there are any, are ignored.
+
+    Args:
+        mask: `[B, N]`, True where an example has a variable.
+
+    Example:
+        >>> simplex = Simplex(torch.ones(1, 2, dtype=torch.bool))
+        >>> simplex.marginals(Parts(torch.zeros(1, 2, 4))).nodes[0, 0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+
+    def __init__(self, mask: Bool[Tensor, "B N"]) -> None:
+        self.present = mask
+
+    def mask(self, positions: int) -> Bool[Tensor, "B N"]:
+        return self.present
+
+    def marginals(self, theta: Parts) -> Parts:
+        return self.sums(theta)[1]
+
+    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
+        return self.sums(theta)[0]
+
+    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
+        scores = self._scores(theta)
+        log_z = scores.logsumexp(-1).sum(1)
+        no_edges = torch.zeros(1, 1, *scores.shape[-1:] * 2, device=scores.device)
+        check_possible(log_z, theta.nodes, no_edges, self.present.sum(1))
+        probabilities = torch.softmax(scores, -1) * self.present[..., None]
+        return log_z, Parts(probabilities.to(theta.nodes.dtype))
+
+    def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
+        return self._scores(theta).argmax(-1).masked_fill(~self.present, -1)
+
+    def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
+        return Parts(Parts.one_hot(labels, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
+
+    def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
+        return entropies(marginals.nodes).sum(1)
+
+    def select(self, rows: Int[Tensor, " K"]) -> Simplex:
+        return Simplex(self.present[rows])
+
+    def _scores(self, theta: Parts) -> Tensor:
+        """Node scores; padding is one certain label, which adds nothing to log Z."""
+        wide = theta.nodes.to(wide_dtype(theta.nodes.device))
+        certain = torch.full_like(wide, -torch.inf)
+        certain[..., 0] = 0.0
+        return torch.where(self.present[..., None], wide, certain)
+
+
+def entropies(probabilities: Float[Tensor, "... L"]) -> Float[Tensor, "..."]:
+    """- sum p log p over the last axis, in the widest float, with a finite derivative at zero."""
+    wide = probabilities.to(wide_dtype(probabilities.device))
+    return -(wide * wide.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)

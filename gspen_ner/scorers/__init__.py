@@ -1,0 +1,5 @@
+"""Modules that score labels: what turns features into potentials."""
+
+from gspen_ner.scorers.crf import LinearChainCRF
+
+__all__ = ["LinearChainCRF"]

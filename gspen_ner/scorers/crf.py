@@ -1,0 +1,234 @@
+"""A linear-chain CRF layer: emissions in, likelihood, labels and exact marginals out.
+
+    p(y | x) ~ exp( start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t, y_{t+1}] + end[y_T] )
+
+It takes the place of pytorch-crf's `CRF`: same arguments, same parameter names, same results. Its masks
+may have gaps ([CLS], sub-tokens): the chain then runs over the positions that are left.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from gspen_ner.decode import label_lists
+from gspen_ner.labels import Labels
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes.chain import Chain
+
+Reduction = Literal["none", "sum", "mean", "token_mean"]
+
+
+class ScoredLabels(NamedTuple):
+    """A labelling and its score."""
+
+    labels: list[int]
+    score: float
+
+
+class LinearChainCRF(nn.Module):
+    """Conditional random field over label sequences.
+
+    Args:
+        num_labels: number of labels.
+        batch_first: tensors are `[batch, length, ...]`; False, as in pytorch-crf, means `[length, batch, ...]`.
+        constraints: labels whose scheme (BIO, BIOES) forbids transitions, in training and decoding.
+
+    Example:
+        >>> crf = LinearChainCRF(3, batch_first=True)
+        >>> emissions = torch.randn(2, 4, 3)
+        >>> mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
+        >>> loss = -crf(emissions, torch.zeros(2, 4, dtype=torch.long), mask, reduction="mean")
+        >>> [len(labels) for labels in crf.decode(emissions, mask)]
+        [4, 2]
+        >>> crf.marginals(emissions, mask).sum(-1)[1].round().tolist()  # true probabilities, zero where masked
+        [1.0, 1.0, 0.0, 0.0]
+    """
+
+    def __init__(
+        self, num_labels: int, batch_first: bool = False, constraints: Labels | None = None
+    ) -> None:
+        super().__init__()
+        if num_labels < 1:
+            raise ValueError(f"num_labels must be at least 1, got {num_labels}")
+        if constraints is not None and len(constraints.names) != num_labels:
+            raise ValueError(f"constraints are for {len(constraints.names)} labels, the CRF has {num_labels}")
+        self.num_labels, self.batch_first = num_labels, batch_first
+        self.start_transitions = nn.Parameter(torch.empty(num_labels))
+        self.end_transitions = nn.Parameter(torch.empty(num_labels))
+        self.transitions = nn.Parameter(torch.empty(num_labels, num_labels))
+        self.constrained = constraints is not None
+        if constraints is not None:
+            for name, allowed in constraints.legal._asdict().items():
+                self.register_buffer(f"legal_{name}", allowed, persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all transition scores uniformly from [-0.1, 0.1]."""
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def extra_repr(self) -> str:
+        return f"num_labels={self.num_labels}, batch_first={self.batch_first}, constrained={self.constrained}"
+
+    def forward(
+        self,
+        emissions: Float[Tensor, "B T L"],
+        tags: Int[Tensor, "B T"] | Bool[Tensor, "B T L"],
+        mask: Tensor | None = None,
+        reduction: Reduction = "sum",
+    ) -> Float[Tensor, "..."]:
+        """Log likelihood of the labels (larger is better).
+
+        Args:
+            emissions: scores of every label at every position.
+            tags: gold labels, or a boolean `[B, T, L]` of the labels that are allowed at each position
+                (partial annotation: the likelihood is summed over all labellings that fit).
+            mask: True at the positions that count; None for all.
+            reduction: per-row values (`"none"`), their sum or mean, or the mean over tokens.
+        """
+        rows = self._rows(emissions, mask)
+        theta, chain = self._chain(rows)
+        partial = tags.dim() == 3
+        expected = tuple(emissions.shape) if partial else tuple(emissions.shape[:2])
+        if tuple(tags.shape) != expected or (partial and tags.dtype != torch.bool):
+            raise ValueError(
+                f"tags must be integers {list(emissions.shape[:2])} or booleans {list(emissions.shape)}, "
+                f"got {tags.dtype} {list(tags.shape)}"
+            )
+        gold = rows.pack(tags if self.batch_first else tags.transpose(0, 1))
+        if partial:
+            fitting = Parts(theta.nodes.masked_fill(~gold, -torch.inf), theta.edges)
+            likelihood = chain.log_partition(fitting) - chain.log_partition(theta)
+        else:
+            likelihood = chain.log_likelihood(theta, gold)
+        return _reduce(likelihood.to(emissions.dtype), rows.lengths, reduction)
+
+    @torch.no_grad()
+    def decode(self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None) -> list[list[int]]:
+        """The most likely labels of each row, for the positions that count."""
+        theta, chain = self.potentials(emissions, mask)
+        return label_lists(chain.argmax(theta))
+
+    @torch.no_grad()
+    def k_best(
+        self, emissions: Float[Tensor, "B T L"], k: int, mask: Tensor | None = None
+    ) -> list[list[ScoredLabels]]:
+        """The k most likely labellings of each row (fewer where there are not so many), best first."""
+        theta, chain = self.potentials(emissions, mask)
+        scores, labels = chain.k_best(theta, k)
+        return [
+            [ScoredLabels(row, score) for row, score in zip(label_lists(paths), values, strict=True) if row]
+            for paths, values in zip(labels, scores.tolist(), strict=True)
+        ]
+
+    @torch.no_grad()
+    def sample(
+        self,
+        emissions: Float[Tensor, "B T L"],
+        count: int = 1,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[list[list[int]]]:
+        """`count` labellings of each row, drawn from the model."""
+        theta, chain = self.potentials(emissions, mask)
+        draws = chain.sample(theta, count, generator)
+        return [label_lists(draws[:, row]) for row in range(len(theta.nodes))]
+
+    def marginals(
+        self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
+    ) -> Float[Tensor, "B T L"]:
+        """The probability of every label at every position; zero where masked."""
+        rows = self._rows(emissions, mask)
+        theta, chain = self._chain(rows)
+        probabilities = rows.unpack(chain.sums(theta, with_edges=False)[1].nodes)
+        return probabilities if self.batch_first else probabilities.transpose(0, 1)
+
+    def entropy(self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None) -> Float[Tensor, " B"]:
+        """The entropy of each row's distribution over labellings, in nats."""
+        theta, chain = self.potentials(emissions, mask)
+        return chain.distribution_entropy(theta).to(emissions.dtype)
+
+    def potentials(
+        self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
+    ) -> tuple[Parts, Chain]:
+        """Scores and chains, batch first and without gaps: what `GSPENHead` takes."""
+        return self._chain(self._rows(emissions, mask))
+
+    def _rows(self, emissions: Tensor, mask: Tensor | None) -> _Rows:
+        if emissions.dim() != 3 or emissions.shape[2] != self.num_labels:
+            raise ValueError(
+                f"emissions must be 3-dimensional with {self.num_labels} labels last, "
+                f"got {list(emissions.shape)}"
+            )
+        if mask is not None and mask.shape != emissions.shape[:2]:
+            raise ValueError(f"mask must be {list(emissions.shape[:2])}, got {list(mask.shape)}")
+        if not self.batch_first:
+            emissions = emissions.transpose(0, 1)
+            mask = None if mask is None else mask.transpose(0, 1)
+        return _Rows(emissions, mask)
+
+    def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
+        start, table, end = self.start_transitions, self.transitions, self.end_transitions
+        if self.constrained:
+            start, table, end = (
+                scores.masked_fill(~allowed, -torch.inf)
+                for scores, allowed in (
+                    (start, self.legal_start),
+                    (table, self.legal_table),
+                    (end, self.legal_end),
+                )
+            )
+        chain = Chain(rows.lengths)
+        return chain.potentials(rows.pack(rows.emissions), table, start, end), chain
+
+
+class _Rows:
+    """A batch of emissions whose masked positions are squeezed out, and put back afterwards."""
+
+    def __init__(self, emissions: Tensor, mask: Tensor | None) -> None:
+        batch, length, _ = emissions.shape
+        self.emissions = emissions
+        self.order: Tensor | None = None
+        if mask is None:
+            self.lengths = torch.full((batch,), length, device=emissions.device)
+            return
+        mask = mask.bool()
+        self.mask = mask
+        self.lengths = mask.sum(1)
+        empty = (self.lengths == 0).nonzero().flatten().tolist()
+        if empty:
+            raise ValueError(f"row {empty[0]}: the mask leaves no position")
+        if not (mask[:, 1:] <= mask[:, :-1]).all():  # gaps, or padding on the left
+            self.order = (~mask).to(torch.int8).argsort(dim=1, stable=True)
+
+    def pack(self, values: Tensor) -> Tensor:
+        """Bring the positions that count to the front of each row."""
+        if self.order is None:
+            return values
+        return values.gather(1, _like(self.order, values))
+
+    def unpack(self, values: Tensor) -> Tensor:
+        """Put the values of the positions that count back to where they were."""
+        if self.order is None:
+            return values
+        return torch.zeros_like(values).scatter(1, _like(self.order, values), values)
+
+
+def _like(order: Tensor, values: Tensor) -> Tensor:
+    return order if values.dim() == 2 else order[..., None].expand(values.shape)
+
+
+def _reduce(values: Tensor, lengths: Tensor, reduction: Reduction) -> Tensor:
+    if reduction == "none":
+        return values
+    if reduction == "sum":
+        return values.sum()
+    if reduction == "mean":
+        return values.mean()
+    if reduction == "token_mean":
+        return values.sum() / lengths.sum()
+    raise ValueError(f"reduction must be none, sum, mean or token_mean, got {reduction!r}")

@@ -1,0 +1,7 @@
+"""Algorithms that maximise an objective over a polytope, and the one loop that runs them."""
+
+from gspen_ner.solvers.frank_wolfe import FrankWolfe
+from gspen_ner.solvers.mirror_descent import MirrorDescent
+from gspen_ner.solvers.solve import Solution, Solver, Trace, solve
+
+__all__ = ["FrankWolfe", "MirrorDescent", "Solution", "Solver", "Trace", "solve"]

@@ -1,0 +1,120 @@
+"""Frank-Wolfe: walk towards the vertex that the linearised objective likes best.
+
+    s = argmax_{s in M} <grad F(p), s>,      p <- p + gamma (s - p)           (the paper's algorithm 1)
+
+Without entropy s is a best labelling (Viterbi on a chain). The entropy's gradient is infinite at
+vertices, so with a temperature tau > 0 the default is the generalised step that keeps the entropy out of
+the linearisation, s = marginals((f + cost + grad T(p)) / tau), an interior point; `oracle="vertex"` is the
+paper's, with the logarithm of zero cut off at the smallest float32.
+
+The residual is the Frank-Wolfe gap: F(p) plus it bounds the maximum where F is concave. With entropy a
+chain needs edge marginals per position, so memory then grows with B * T * L * L.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gspen_ner.objective import Objective
+from gspen_ner.parts import Parts
+from gspen_ner.solvers.state import SolverState
+
+
+@dataclass(frozen=True)
+class FrankWolfeState(SolverState):
+    """An iterate, the point it looks towards, and how curved the way there was found to be."""
+
+    target: Parts
+    curvature: Float[Tensor, " B"]
+
+
+@dataclass(frozen=True)
+class FrankWolfe:
+    """Frank-Wolfe (conditional gradient) steps.
+
+    Args:
+        schedule: `"line_search"` (the step that maximises a quadratic model of F whose curvature is
+            doubled until F rises as the model says; F never falls), or `"harmonic"` (1 / t, the paper's;
+            its first step forgets the start).
+        oracle: what to walk towards where the temperature is positive: the `"smooth"` maximiser with
+            entropy, or a `"vertex"`.
+    """
+
+    schedule: Literal["line_search", "harmonic"] = "line_search"
+    oracle: Literal["smooth", "vertex"] = "smooth"
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("line_search", "harmonic"):
+            raise ValueError(f'schedule must be "line_search" or "harmonic", got {self.schedule!r}')
+        if self.oracle not in ("smooth", "vertex"):
+            raise ValueError(f'oracle must be "smooth" or "vertex", got {self.oracle!r}')
+
+    def prepare(self, objective: Objective) -> Objective:
+        if objective.temperature == 0:
+            return objective
+        return replace(objective, potentials=objective.polytope.expand(objective.potentials))
+
+    def init(self, objective: Objective) -> FrankWolfeState:
+        start = objective.polytope.marginals(objective.linear * (1 / (objective.temperature or 1.0)))
+        state = self._evaluate(objective, start)
+        return replace(state, curvature=state.residual.clamp_min(torch.finfo(torch.float32).tiny))
+
+    def step(self, objective: Objective, state: FrankWolfeState, number: int) -> FrankWolfeState:
+        if self.schedule == "harmonic":
+            return self._evaluate(objective, self._towards(state, torch.full_like(state.value, 1 / number)))
+        gamma = (state.residual / state.curvature).clamp_max(1.0)
+        tried = self._evaluate(objective, self._towards(state, gamma))
+        rise = objective.pool(tried.value - state.value)
+        model = gamma * state.residual - 0.5 * gamma**2 * state.curvature
+        rounding = torch.finfo(state.marginals.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
+        accepted = (rise >= 0) & (rise >= model - rounding)
+        tried = replace(tried, curvature=state.curvature * 0.7)
+        state = tried.where(accepted, replace(state, curvature=state.curvature * 2))
+        return replace(state, moved=accepted)
+
+    def theta(self, objective: Objective, state: FrankWolfeState) -> Parts:
+        """The linearised scores at the iterate, over the temperature if there is one."""
+        return (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
+
+    def _towards(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
+        return state.marginals * (1 - gamma) + state.target * gamma
+
+    def _evaluate(self, objective: Objective, marginals: Parts) -> FrankWolfeState:
+        polytope, tau = objective.polytope, objective.temperature
+        term, term_grad = objective.term_value_and_grad(marginals)
+        slope = objective.linear + term_grad
+        value = objective.linear.dot(marginals) + term
+        entropy = 0.0
+        if tau > 0:
+            entropy, entropy_grad = _entropy_and_grad(objective, marginals)
+            value = value + tau * entropy
+        if tau > 0 and self.oracle == "smooth":
+            target = polytope.marginals(slope * (1 / tau))
+            gap = slope.dot(target - marginals) + tau * (polytope.entropy(target) - entropy)
+        else:
+            slope = slope + entropy_grad * tau if tau > 0 else slope
+            target = polytope.vertex(polytope.argmax(slope), slope)
+            gap = slope.dot(target - marginals)
+        return FrankWolfeState(
+            marginals=marginals,
+            value=value,
+            term_grad=term_grad,
+            residual=objective.pool(gap).clamp_min(0.0),
+            moved=torch.ones_like(value, dtype=torch.bool),
+            target=target,
+            curvature=torch.ones_like(value),
+        )
+
+
+def _entropy_and_grad(objective: Objective, marginals: Parts) -> tuple[Float[Tensor, " B"], Parts]:
+    with torch.enable_grad():
+        leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
+        entropy = objective.polytope.entropy(leaf)
+        inputs = [leaf.nodes] if leaf.edges is None else [leaf.nodes, leaf.edges]
+        grads = torch.autograd.grad(entropy.sum(), inputs, materialize_grads=True)
+    return entropy.detach(), Parts(*grads)

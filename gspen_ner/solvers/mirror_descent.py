@@ -1,0 +1,132 @@
+"""Entropic mirror descent in the dual: every step is one forward-backward.
+
+With theta = scale * (f + cost) + dual and p = marginals(theta), the exact proximal step of size eta is
+
+    theta <- (1 - e tau) theta + e (f + cost + grad T(p)),      e = eta / (1 + eta tau)
+
+tau being the temperature (the paper's algorithm 2, with the logarithm of p never taken). For tau > 0 it
+leaves the scale at 1 / tau, so only the term's own part, `dual`, changes: masks of -inf stay in f, a
+shared transition table stays shared, and a zero term is the base model at once. With tau = 0 the scale
+grows and p sharpens towards the best labelling.
+
+The residual is tau KL(p || marginals((f + cost + grad T(p)) / tau)), zero exactly at stationary points
+and a bound of the suboptimality for concave T; with tau = 0 it is the Frank-Wolfe gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gspen_ner.objective import Objective
+from gspen_ner.parts import Parts
+from gspen_ner.solvers.state import SolverState
+
+
+@dataclass(frozen=True)
+class MirrorState(SolverState):
+    """An iterate in its dual form, and the step size that is tried next."""
+
+    dual: Parts
+    scale: float | Float[Tensor, " B"]
+    log_partition: Float[Tensor, " B"]
+    step_size: Float[Tensor, " B"]
+
+
+@dataclass(frozen=True)
+class MirrorDescent:
+    """Mirror descent with the entropy of the polytope as its distance.
+
+    Args:
+        step_size: eta, the first step's size.
+        schedule: `"backtracking"` (halve the step when F rises by less than KL(p', p) / (2 eta), lengthen
+            it by half after a success; F never falls), or `"sqrt"` (eta / sqrt(t), the paper's).
+    """
+
+    step_size: float = 1.0
+    schedule: Literal["backtracking", "sqrt"] = "backtracking"
+
+    def __post_init__(self) -> None:
+        if not self.step_size > 0:
+            raise ValueError(f"step_size must be positive, got {self.step_size}")
+        if self.schedule not in ("backtracking", "sqrt"):
+            raise ValueError(f'schedule must be "backtracking" or "sqrt", got {self.schedule!r}')
+
+    def prepare(self, objective: Objective) -> Objective:
+        return objective
+
+    def init(self, objective: Objective) -> MirrorState:
+        nodes = objective.potentials.nodes
+        tau = objective.temperature
+        step_size = torch.full((len(nodes),), self.step_size, dtype=torch.float64, device=nodes.device)
+        scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
+        state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size)
+        state = replace(state, dual=state.term_grad * 0.0)
+        return replace(state, residual=self._gap(objective, state))
+
+    def step(self, objective: Objective, state: MirrorState, number: int) -> MirrorState:
+        tau = objective.temperature
+        eta = state.step_size if self.schedule == "backtracking" else state.step_size / number**0.5
+        e = eta / (1 + eta * tau)
+        dual = state.dual * (1 - e * tau) + state.term_grad * e
+        scale = state.scale if tau > 0 else state.scale + e
+        tried = self._evaluate(objective, scale, dual, state.step_size)
+        if self.schedule == "backtracking":
+            rise = objective.pool(tried.value - state.value)
+            distance = objective.pool(self._divergence(objective, tried, state))
+            rounding = torch.finfo(dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
+            accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
+            tried = replace(tried, step_size=eta * 1.5)
+            state = tried.where(accepted, replace(state, step_size=eta / 2))
+        else:
+            accepted = torch.ones_like(eta, dtype=torch.bool)
+            state = tried
+        gap = self._gap(objective, state) if accepted.any() else state.residual
+        return replace(state, residual=torch.where(accepted, gap, state.residual), moved=accepted)
+
+    def theta(self, objective: Objective, state: MirrorState) -> Parts:
+        return objective.linear * state.scale + state.dual
+
+    def _evaluate(
+        self, objective: Objective, scale: float | Tensor, dual: Parts, step_size: Tensor
+    ) -> MirrorState:
+        """F at marginals(theta), with H = log Z - <theta, p> spelt out so that nothing large cancels."""
+        tau = objective.temperature
+        theta = objective.linear * scale + dual
+        log_z, marginals = objective.polytope.sums(theta, objective.reads_edges or tau == 0)
+        term, term_grad = objective.term_value_and_grad(marginals)
+        value = term + (tau * (log_z - dual.dot(marginals)) if tau > 0 else objective.linear.dot(marginals))
+        return MirrorState(
+            marginals=marginals,
+            value=value,
+            term_grad=term_grad,
+            residual=torch.full_like(log_z, torch.inf),
+            moved=torch.ones_like(log_z, dtype=torch.bool),
+            dual=dual,
+            scale=scale,
+            log_partition=log_z,
+            step_size=step_size,
+        )
+
+    def _divergence(self, objective: Objective, new: MirrorState, old: MirrorState) -> Float[Tensor, " B"]:
+        """KL(p_new || p_old)."""
+        shift = (new.dual - old.dual).dot(new.marginals)
+        if objective.temperature == 0:
+            shift = shift + (new.scale - old.scale) * objective.linear.dot(new.marginals)
+        return (old.log_partition - new.log_partition + shift).clamp_min(0.0)
+
+    def _gap(self, objective: Objective, state: MirrorState) -> Float[Tensor, " B"]:
+        tau, polytope = objective.temperature, objective.polytope
+        if tau == 0:
+            ahead = objective.linear + state.term_grad
+            best = polytope.score(ahead, polytope.argmax(ahead))
+            gap = best - ahead.dot(state.marginals)
+        else:
+            ahead = objective.linear * (1 / tau) + state.term_grad * (1 / tau)
+            shift = (state.term_grad * (1 / tau) - state.dual).dot(state.marginals)
+            gap = tau * (polytope.log_partition(ahead) - state.log_partition - shift)
+        return objective.pool(gap).clamp_min(0.0)

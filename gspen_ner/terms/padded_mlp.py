@@ -1,0 +1,104 @@
+"""The paper's global term: a two-layer perceptron over the zero-padded marginals of a sentence.
+
+    T(f, p) = w' softplus(W [dropout(p); dropout(f)] + b)
+
+Inputs are laid out position by position and padded with zeros to `max_length`; since zeros add nothing,
+only the columns of W that a batch reaches are multiplied. A sentence longer than `max_length` is cut
+into consecutive windows of that length and its score is the sum of theirs: never an error, and the same
+function as the paper's for every sentence that fits. The output weights start at zero, so a new term
+leaves its base model's predictions as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gspen_ner.parts import Parts
+from gspen_ner.terms.term import Context, GlobalTerm, Noise
+
+
+class PaddedMLP(GlobalTerm):
+    """Scores a sentence's marginals by an MLP of fixed input size.
+
+    Args:
+        num_labels: labels of each node.
+        max_length: positions the input layer has weights for; longer sentences are windowed.
+        hidden: hidden units.
+        dropout: probability of zeroing each input (each marginal by itself) in training.
+        edge_inputs: also read the edge marginals, `"positions"` for one table per position or
+            `"counts"` for the expected number of each transition.
+        read_potentials: also read the node potentials.
+
+    Example:
+        >>> term = PaddedMLP(num_labels=3, max_length=5, hidden=8)
+        >>> marginals = Parts(torch.full((1, 7, 3), 1 / 3))
+        >>> term(marginals, marginals, Context.of_lengths(torch.tensor([7]), 7))  # longer than 5: windowed
+        tensor([0.], grad_fn=<SumBackward1>)
+    """
+
+    def __init__(
+        self,
+        num_labels: int,
+        max_length: int,
+        hidden: int = 500,
+        dropout: float = 0.0,
+        edge_inputs: Literal["none", "counts", "positions"] = "none",
+        read_potentials: bool = False,
+    ) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1), got {dropout}")
+        if min(num_labels, max_length, hidden) < 1:
+            raise ValueError(f"sizes must be positive, got {num_labels=}, {max_length=}, {hidden=}")
+        self.num_labels, self.max_length, self.dropout = num_labels, max_length, dropout
+        self.edge_inputs, self.read_potentials = edge_inputs, read_potentials
+        self.width = num_labels * (1 + read_potentials)  # inputs at each position
+        if edge_inputs == "positions":
+            self.width += num_labels**2
+        self.input = nn.Linear(self.width * max_length, hidden)
+        self.counts = nn.Linear(num_labels**2, hidden, bias=False) if edge_inputs == "counts" else None
+        self.output = nn.Linear(hidden, 1, bias=False)
+        nn.init.zeros_(self.output.weight)
+
+    def forward(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> Float[Tensor, " B"]:
+        inputs = self._inputs(potentials, marginals)
+        if noise is not None:
+            inputs = inputs * noise
+        batch, length, width = inputs.shape
+        if length > self.max_length:
+            inputs = nn.functional.pad(inputs, (0, 0, 0, -length % self.max_length))
+        windows = inputs.reshape(batch, -1, min(length, self.max_length) * width)
+        hidden = windows @ self.input.weight[:, : windows.shape[-1]].mT + self.input.bias
+        if self.counts is not None:
+            hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
+        scores = self.output(nn.functional.softplus(hidden)).squeeze(-1)
+        return (scores * context.mask[:, :: self.max_length]).sum(1)
+
+    def draw_noise(self, potentials: Parts, context: Context) -> Noise:
+        if self.dropout == 0:
+            return None
+        batch, length, _ = potentials.nodes.shape
+        keep = potentials.nodes.new_full((batch, length, self.width), 1 - self.dropout)
+        return keep.bernoulli() / (1 - self.dropout)
+
+    def _inputs(self, potentials: Parts, marginals: Parts) -> Float[Tensor, "B N width"]:
+        """What is read at each position; forbidden labels (-inf) read as zero."""
+        batch, length, num_labels = marginals.nodes.shape
+        if num_labels != self.num_labels:
+            raise ValueError(f"the term is made for {self.num_labels} labels, got {num_labels}")
+        inputs = [marginals.nodes]
+        if self.read_potentials:
+            finite = torch.isfinite(potentials.nodes) & (marginals.nodes.sum(-1, keepdim=True) > 0)
+            inputs.append(torch.where(finite, potentials.nodes, 0.0))
+        if self.edge_inputs == "positions":
+            edges = marginals.edges
+            if edges is None or edges.shape[1] != length - 1:
+                raise ValueError("the term reads edge marginals per position: use potentials.per_position()")
+            inputs.append(nn.functional.pad(edges.flatten(2), (0, 0, 0, 1)))
+        return torch.cat(inputs, -1)

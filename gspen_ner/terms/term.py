@@ -1,0 +1,124 @@
+"""What a global term is: a module that scores the marginals of each example of a batch.
+
+    F(p) = <f, p> + T(f, p) + temperature * H(p)                  (the paper's section 3.1)
+
+A term never decides about its own randomness: `draw_noise` makes it once, and the same noise then goes
+to every evaluation of a batch, so that inference and the loss see one and the same function. Noise is a
+tensor, or a tuple of such, whose first axis is the batch, or None.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from gspen_ner.parts import Parts, outside_graph
+
+Noise = Tensor | tuple["Noise", ...] | None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a term may know of a batch besides its scores.
+
+    Args:
+        mask: `[B, N]`, True where an example has a variable.
+        documents: `[B]`, equal numbers for sentences of one document; None if each stands alone.
+        mentions: `[B, N]`, equal numbers for mentions of the same thing in the same document, -1 for
+            tokens that are none; see `match_mentions`.
+    """
+
+    mask: Bool[Tensor, "B N"]
+    documents: Int[Tensor, " B"] | None = None
+    mentions: Int[Tensor, "B N"] | None = None
+
+    @classmethod
+    def of_lengths(cls, lengths: Int[Tensor, " B"], positions: int) -> Context:
+        """The context of sentences of which only the lengths are known."""
+        return cls(torch.arange(positions, device=lengths.device) < lengths[:, None])
+
+    def select(self, rows: Int[Tensor, " K"]) -> Context:
+        """Some examples of the batch; whole documents only."""
+        return self._map(lambda tensor: tensor[rows])
+
+    def detach(self) -> Context:
+        """The same context, usable by autograd also inside `inference_mode`."""
+        return self._map(outside_graph)
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Context:
+        return Context(
+            function(self.mask),
+            None if self.documents is None else function(self.documents),
+            None if self.mentions is None else function(self.mentions),
+        )
+
+
+class GlobalTerm(nn.Module, ABC):
+    """A score of marginals that need not decompose over nodes and edges."""
+
+    edge_inputs: Literal["none", "counts", "positions"] = "none"
+    """Whether the term reads edge marginals: not at all, as expected counts, or per position."""
+
+    @abstractmethod
+    def forward(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> Float[Tensor, " B"]:
+        """The score of each example's marginals (or of its share in its document's score)."""
+
+    def draw_noise(self, potentials: Parts, context: Context) -> Noise:
+        """Dropout masks for one batch; None for a term without dropout."""
+        return None
+
+    def groups(self, context: Context) -> Int[Tensor, " B"] | None:
+        """Which examples the term couples (equal numbers), or None if it scores each by itself."""
+        return None
+
+    def __add__(self, other: GlobalTerm) -> TermSum:
+        return TermSum(*_summands(self), *_summands(other))
+
+
+class TermSum(GlobalTerm):
+    """The sum of several terms; also written `first + second`."""
+
+    def __init__(self, *terms: GlobalTerm) -> None:
+        super().__init__()
+        if not terms:
+            raise ValueError("a sum of terms needs at least one term")
+        layouts = {term.edge_inputs for term in terms} - {"none"}
+        if len(layouts) > 1:
+            raise ValueError(f"terms of one sum read edge marginals in different layouts: {sorted(layouts)}")
+        self.terms = nn.ModuleList(terms)
+        self.edge_inputs = layouts.pop() if layouts else "none"
+
+    def forward(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> Float[Tensor, " B"]:
+        noises = noise if isinstance(noise, tuple) else (None,) * len(self.terms)
+        scores = [
+            term(potentials, marginals, context, own) for term, own in zip(self.terms, noises, strict=True)
+        ]
+        return torch.stack(scores).sum(0)
+
+    def draw_noise(self, potentials: Parts, context: Context) -> Noise:
+        return tuple(term.draw_noise(potentials, context) for term in self.terms)
+
+    def groups(self, context: Context) -> Int[Tensor, " B"] | None:
+        coupled = [term.groups(context) for term in self.terms]
+        return next((groups for groups in coupled if groups is not None), None)
+
+
+def select_noise(noise: Noise, rows: Int[Tensor, " K"]) -> Noise:
+    """The noise of some examples of a batch."""
+    if isinstance(noise, tuple):
+        return tuple(select_noise(part, rows) for part in noise)
+    return None if noise is None else noise[rows]
+
+
+def _summands(term: GlobalTerm) -> list[GlobalTerm]:
+    return list(term.terms) if isinstance(term, TermSum) else [term]
