@@ -25,7 +25,9 @@ def negative_log_likelihood(
     potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
     """log Z - score of the gold labels: what a CRF is trained with."""
-    return _possible(-polytope.log_likelihood(potentials, labels))
+    likelihood = polytope.log_likelihood(potentials, labels)
+    check_gold(likelihood)
+    return -likelihood
 
 
 def structured_hinge(
@@ -42,7 +44,9 @@ def structured_hinge(
     gold = objective.polytope.vertex(labels, f)
     found = f.dot(solution.marginals) + objective.term_value(solution.marginals)
     found = found + (solution.value - found).detach()  # the exact value, with the envelope's gradient
-    return _possible(found - objective.polytope.score(f, labels) - objective.term_value(gold))
+    score = objective.polytope.score(f, labels)
+    check_gold(score)
+    return found - score - objective.term_value(gold)
 
 
 def positive_part(objective: Objective, loss: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
@@ -63,14 +67,15 @@ def fixed_point_likelihood(
         raise ValueError("the fixed-point likelihood needs a positive temperature, got 0")
     _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
     theta = objective.linear + term_grad
-    return _possible(-tau * polytope.log_likelihood(theta * (1 / tau), labels))
+    likelihood = polytope.log_likelihood(theta * (1 / tau), labels)
+    check_gold(likelihood)
+    return -tau * likelihood
 
 
-def _possible(loss: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-    impossible = torch.isposinf(loss.detach())
-    if impossible.any():
+def check_gold(score: Float[Tensor, " B"]) -> None:
+    """Raise ValueError for the first row whose gold labels have the score (or log probability) -inf."""
+    if score.detach().sum() == -torch.inf:
         raise ValueError(
-            f"row {int(impossible.nonzero()[0])}: the gold labels contain something forbidden "
+            f"row {int(torch.isneginf(score).nonzero()[0])}: the gold labels contain something forbidden "
             "(score -inf); mend the labels, or train without constraints"
         )
-    return loss

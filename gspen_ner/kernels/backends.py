@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -35,6 +35,7 @@ class Likelihood(NamedTuple):
     edges: Float[Tensor, "B E L L"] | None
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Chain inference on checked input: nodes `[B, T, L]`, edges `[B or 1, T-1 or 1, L, L]`.
 

@@ -6,6 +6,8 @@ out non-finite: then the cause is found and the row is named.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -25,7 +27,7 @@ def check_shapes(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
         raise ValueError(
             f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}"
         )
-    shortest, longest = torch.aminmax(lengths)
+    shortest, longest = (int(value) for value in torch.aminmax(lengths))
     if shortest < 1 or longest > length:
         row = int(((lengths < 1) | (lengths > length)).nonzero()[0])
         raise ValueError(
@@ -39,19 +41,18 @@ def check_tags(nodes: Tensor, lengths: Tensor, tags: Tensor) -> None:
     batch, length, labels = nodes.shape
     if tags.shape != (batch, length):
         raise ValueError(f"tags must be {[batch, length]}, got {list(tags.shape)}")
-    outside = (tags < 0) | (tags >= labels)
-    if outside.any():
-        outside &= torch.arange(length, device=nodes.device) < lengths[:, None]
-        rows = outside.any(1).nonzero().flatten().tolist()
+    lowest, highest = (int(value) for value in torch.aminmax(tags))
+    if lowest < 0 or highest >= labels:  # allowed in padding
+        inside = torch.arange(length, device=nodes.device) < lengths[:, None]
+        rows = (inside & ((tags < 0) | (tags >= labels))).any(1).nonzero().flatten().tolist()
         if rows:
             raise ValueError(f"row {rows[0]}: a tag is outside 0..{labels - 1}")
 
 
 def check_possible(score: Tensor, nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
     """Raise ValueError that names the first row whose score is not finite, and says why."""
-    finite = torch.isfinite(score)
-    if not finite.all():
-        row = int((~finite).nonzero()[0])
+    if not math.isfinite(score.detach().sum()):  # one sum is the cheapest look at all of them
+        row = int((~torch.isfinite(score)).nonzero()[0])
         raise ValueError(f"row {row}: {_cause(row, nodes, edges, int(lengths[row]))}")
 
 

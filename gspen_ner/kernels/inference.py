@@ -18,6 +18,7 @@ Nodes = Float[Tensor, "B T L"]
 Edges = Float[Tensor, "Be E L L"]
 Lengths = Int[Tensor, " B"]
 Tags = Int[Tensor, "B T"]
+Boundary = Float[Tensor, " L"]
 
 
 def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
@@ -44,20 +45,27 @@ def sequence_score(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> 
     return score_of_tags(nodes, edges, *tag_indices(tags, lengths, nodes.shape[2]))
 
 
-def log_likelihood(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> Float[Tensor, " B"]:
+def log_likelihood(
+    nodes: Nodes,
+    edges: Edges,
+    lengths: Lengths,
+    tags: Tags,
+    start: Boundary | None = None,
+    end: Boundary | None = None,
+) -> Float[Tensor, " B"]:
     """Score of the tags - log Z; one pass for value and gradient, differentiable twice."""
     check_tags(nodes, lengths, tags)
-    return _LogLikelihood.apply(nodes, edges, lengths, tags)
+    return _LogLikelihood.apply(nodes, edges, start, end, lengths, tags)
 
 
-def fold_boundaries(
-    nodes: Nodes, lengths: Lengths, start: Float[Tensor, " L"] | None, end: Float[Tensor, " L"] | None
-) -> Nodes:
+def fold_boundaries(nodes: Nodes, lengths: Lengths, start: Boundary | None, end: Boundary | None) -> Nodes:
     """Nodes with the start scores added to each row's first position and the end scores to its last."""
-    if start is None and end is None:
-        return nodes
-    zero = nodes.new_zeros(nodes.shape[2])
-    return _FoldBoundaries.apply(nodes, lengths, zero if start is None else start, zero if end is None else end)
+    if start is not None:
+        nodes = torch.cat([nodes[:, :1] + start, nodes[:, 1:]], 1)
+    if end is not None:
+        last = torch.arange(nodes.shape[1], device=nodes.device) == lengths[:, None] - 1
+        nodes = torch.where(last[..., None], nodes + end, nodes)
+    return nodes
 
 
 def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor, " B"], Tags]:
@@ -112,22 +120,40 @@ class _LogLikelihood(torch.autograd.Function):
     """<theta, y> - log Z, whose gradient is y minus the marginals."""
 
     @staticmethod
-    def forward(ctx, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
+    def forward(ctx, nodes, edges, start, end, lengths: Tensor, tags: Tensor) -> Tensor:
         check_shapes(nodes, edges, lengths)
-        found = choose_backend(nodes.device).likelihood(nodes, edges, lengths, tags, _wanted(ctx))
-        check_possible(found.log_partition, nodes, edges, lengths)
-        ctx.save_for_backward(nodes, edges, lengths, tags, found.nodes, found.edges)
+        rows, last = torch.arange(len(nodes), device=nodes.device), lengths - 1
+        folded = nodes
+        if start is not None or end is not None:
+            folded = nodes.clone()
+        if start is not None:
+            folded[:, 0] += start
+        if end is not None:
+            folded[rows, last] += end
+        found = choose_backend(nodes.device).likelihood(folded, edges, lengths, tags, _wanted(ctx))
+        check_possible(found.log_partition, folded, edges, lengths)
+        ctx.save_for_backward(nodes, edges, start, end, lengths, tags, found.nodes, found.edges, rows, last)
         return found.score - found.log_partition
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        nodes, edges, lengths, tags, node_rest, edge_rest = ctx.saved_tensors
+        nodes, edges, start, end, lengths, tags, node_rest, edge_rest, rows, last = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody wants second derivatives
-            value = sequence_score(nodes, edges, lengths, tags) - _LogPartition.apply(nodes, edges, lengths)
-            inputs = [t for t, needed in zip((nodes, edges), ctx.needs_input_grad, strict=False) if needed]
-            found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
-            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None
-        return *_weigh(ctx, -grad, nodes, edges, node_rest, edge_rest), None, None
+            return _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags)
+        node_grad, edge_grad = _weigh(ctx, -grad, nodes, edges, node_rest, edge_rest)
+        start_grad = node_grad[:, 0].sum(0) if ctx.needs_input_grad[2] else None
+        end_grad = node_grad[rows, last].sum(0) if ctx.needs_input_grad[3] else None
+        return node_grad, edge_grad, start_grad, end_grad, None, None
+
+
+def _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags):
+    """The likelihood's gradient, itself differentiable."""
+    folded = fold_boundaries(nodes, lengths, start, end)
+    value = sequence_score(folded, edges, lengths, tags) - _LogPartition.apply(folded, edges, lengths)
+    needed = ctx.needs_input_grad[:4]
+    inputs = [tensor for tensor, need in zip((nodes, edges, start, end), needed, strict=True) if need]
+    found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
+    return *(next(found) if need else None for need in needed), None, None
 
 
 def _wanted(ctx) -> Want:
@@ -137,30 +163,10 @@ def _wanted(ctx) -> Want:
 def _weigh(ctx, grad: Tensor, nodes: Tensor, edges: Tensor, node_part: Tensor, edge_part: Tensor):
     """The gradients of rows with these weights; summed over the batch for what the batch shares."""
     weight = grad.to(nodes.dtype)
-    node_grad = edge_grad = None
-    if ctx.needs_input_grad[0]:
-        node_grad = weight[:, None, None] * node_part
+    node_grad, edge_grad = weight[:, None, None] * node_part, None
     if ctx.needs_input_grad[1]:
         if edges.shape[0] == 1 and len(nodes) > 1:
             edge_grad = torch.tensordot(weight, edge_part, 1)[None]
         else:
             edge_grad = weight[:, None, None, None] * edge_part
     return node_grad, edge_grad
-
-
-class _FoldBoundaries(torch.autograd.Function):
-    """Two in-place additions on one copy: autograd's own bookkeeping for them costs several times more."""
-
-    @staticmethod
-    def forward(ctx, nodes: Tensor, lengths: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        rows = torch.arange(len(nodes), device=nodes.device)
-        ctx.save_for_backward(rows, lengths)
-        folded = nodes.clone()
-        folded[:, 0] += start
-        folded[rows, lengths - 1] += end
-        return folded
-
-    @staticmethod
-    def backward(ctx, grad: Tensor):
-        rows, lengths = ctx.saved_tensors
-        return grad, None, grad[:, 0].sum(0), grad[rows, lengths - 1].sum(0)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from gspen_ner.kernels.backends import ChainSums, Likelihood, Want
+from gspen_ner.kernels.reference import poisoned_rows
 from gspen_ner.kernels.thread_pool import over_rows
 
 MAX_LOST_MASS = 1e-8  # what underflow may take from a row before it is done again more carefully
@@ -63,6 +64,8 @@ class NumbaBackend:
         scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)
         loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), lengths.numpy())
         over_rows(lambda start, stop: loop(*inputs, start, stop, scores, tags), *_work(nodes))
+        if np.isnan(inputs[1]).any():  # unlike one among the nodes, the loops' maximum passes it by
+            scores[poisoned_rows(nodes, edges, lengths).numpy()] = np.nan
         return torch.from_numpy(scores), torch.from_numpy(tags)
 
     def k_best(self, nodes: Tensor, edges: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -87,15 +90,17 @@ class NumbaBackend:
         weights, tables, tops = _exponentiate(nodes, edges, dtype)
         log_z, trusted = np.empty(batch), np.empty(batch, bool)
         marginals = np.zeros((batch, length, labels) if wanted >= 1 else (0, 0, 0), dtype)
-        before, ahead = np.zeros((2, batch, length - 1, labels) if wanted == 2 else (2, 0, 0, 0), dtype)
-        outputs = (log_z, marginals, before, ahead, trusted)
+        pairs = _pairs(tables, batch) if wanted == 2 else np.zeros((0, 0, 0, 0), dtype)
+        outputs = (log_z, marginals, pairs, trusted)
         limit = MAX_LOST_MASS / np.finfo(dtype).tiny
         loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
         over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
+        if wanted == 2 and tables.shape[1] == 1:
+            pairs *= tables
         sums = [
             log_z,
             marginals.astype(nodes.dtype, copy=False) if wanted >= 1 else None,
-            _edge_marginals(before, ahead, tables).astype(nodes.dtype, copy=False) if wanted == 2 else None,
+            pairs.astype(nodes.dtype, copy=False) if wanted == 2 else None,
         ]
         if not trusted.all():
             redo = self._scaled if narrow else self._in_log_space
@@ -149,20 +154,25 @@ def _exponentiate(
     if dtype == np.float32 and nodes.max() <= MODERATE_SCORE:
         weights = np.exp(nodes)
     else:
-        tops = nodes.max(2).astype(np.float64)
+        top = torch.from_numpy(nodes).amax(2)  # numpy is slow over a short last axis
+        tops = _finite(top.double().numpy())
         weights = np.exp(nodes - tops[..., None]).astype(dtype, copy=False)
     if edges.shape[1] == 1:
         edges = edges.astype(np.float64)
     if dtype == np.float32 and edges.max(initial=0.0) <= MODERATE_SCORE:
         return weights, np.exp(edges).astype(dtype, copy=False), tops
-    top = edges.max((2, 3), keepdims=True, initial=-np.inf)
+    top = _finite(edges.max((2, 3), keepdims=True, initial=-np.inf).astype(np.float64))
     tops[:, 1:] += top[..., 0, 0]
-    return weights, np.exp(edges - top.astype(np.float64)).astype(dtype, copy=False), tops
+    return weights, np.exp(edges - top).astype(dtype, copy=False), tops
 
 
-def _edge_marginals(before: np.ndarray, ahead: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """before[t, i] * table[i, j] * ahead[t, j]; summed over positions where the table is shared."""
-    b, a, table = torch.from_numpy(before), torch.from_numpy(ahead), torch.from_numpy(tables)
+def _finite(top: np.ndarray) -> np.ndarray:
+    """Maxima that can be subtracted: where everything is forbidden, nothing is."""
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def _pairs(tables: np.ndarray, batch: int) -> np.ndarray:
+    """Where edge marginals are built: zeros to count in, or the tables themselves, one per position."""
     if tables.shape[1] == 1:
-        return (table * (b.mT @ a)[:, None]).numpy()
-    return (table * b[..., None] * a[..., None, :]).numpy()
+        return np.zeros((batch, *tables.shape[1:]), tables.dtype)
+    return tables if len(tables) == batch else np.repeat(tables, batch, 0)

@@ -33,14 +33,14 @@ class ReferenceBackend:
         betas = _backward(scores, tables, mask)
         dtype = torch.promote_types(nodes.dtype, torch.float32)
         beliefs = torch.stack([a + b for a, b in zip(alphas, betas, strict=True)], 1)
-        node_marginals = (beliefs - log_z[:, None, None]).exp() * mask[..., None]
+        node_marginals = _exp_where(mask[..., None], beliefs - log_z[:, None, None])
         if want == "nodes":
             return ChainSums(log_z, node_marginals.to(dtype), None)
         joint = []
         for t in range(1, scores.shape[1]):
             ahead = (scores[:, t] + betas[t])[:, None, :] + alphas[t - 1][:, :, None]
-            pair = (ahead + _table(tables, t - 1) - log_z[:, None, None]).exp()
-            joint.append(pair * mask[:, t, None, None])
+            pair = ahead + _table(tables, t - 1) - log_z[:, None, None]
+            joint.append(_exp_where(mask[:, t, None, None], pair))
         return ChainSums(log_z, node_marginals.to(dtype), _collect(joint, tables, scores).to(dtype))
 
     def likelihood(
@@ -81,7 +81,7 @@ class ReferenceBackend:
             state = origin.reshape(batch, k * labels).gather(1, state)
             tags.append(state % labels)
         path = torch.stack(tags[::-1], 2)
-        total = torch.where(_poisoned(scores, tables, mask)[:, None], torch.nan, total)
+        total = torch.where(poisoned_rows(nodes, edges, lengths)[:, None], torch.nan, total)
         return total, path.masked_fill(~mask[:, None] | ~torch.isfinite(total)[..., None], -1)
 
     def sample(self, nodes: Tensor, edges: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
@@ -153,10 +153,14 @@ def _log_sum_exp(x: Tensor, dim: int) -> Tensor:
     return torch.where(possible, torch.where(possible, total, 1.0).log() + top.squeeze(dim), -torch.inf)
 
 
-def _poisoned(scores: Tensor, tables: Tensor, mask: Tensor) -> Tensor:
+def _exp_where(present: Tensor, logits: Tensor) -> Tensor:
+    return torch.where(present, logits, -torch.inf).exp()
+
+
+def poisoned_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
     """Rows with a NaN or +inf, which a maximum can hide."""
-    bad_nodes = (~(scores < torch.inf)).flatten(1).any(1)
-    return bad_nodes | (~(tables < torch.inf)).flatten(1).any(1)
+    scores, tables, _ = _widen(nodes, edges, lengths)
+    return (~(scores < torch.inf)).flatten(1).any(1) | (~(tables < torch.inf)).flatten(1).any(1)
 
 
 def tag_indices(tags: Tensor, lengths: Tensor, labels: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -171,6 +175,6 @@ def score_of_tags(nodes: Tensor, edges: Tensor, mask: Tensor, tags: Tensor, pair
     wide = wide_dtype(nodes.device)
     chosen = nodes.gather(2, tags[..., None]).squeeze(2).masked_fill(~mask, 0.0)
     row = torch.arange(len(nodes), device=nodes.device)[:, None] if edges.shape[0] > 1 else 0
-    position = torch.arange(pairs.shape[1], device=nodes.device) if edges.shape[1] > 1 else 0
+    position = torch.arange(pairs.shape[1], device=nodes.device) if edges.shape[1] != 1 else 0
     steps = edges.flatten(2)[row, position, pairs].masked_fill(~mask[:, 1:], 0.0)
     return chosen.sum(1, dtype=wide) + steps.sum(1, dtype=wide)

@@ -14,8 +14,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from gspen_ner import kernels
 from gspen_ner.decode import label_lists
 from gspen_ner.labels import Labels
+from gspen_ner.losses import check_gold
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.chain import Chain
 
@@ -90,8 +92,6 @@ class LinearChainCRF(nn.Module):
             mask: True at the positions that count; None for all.
             reduction: per-row values (`"none"`), their sum or mean, or the mean over tokens.
         """
-        rows = self._rows(emissions, mask)
-        theta, chain = self._chain(rows)
         partial = tags.dim() == 3
         expected = tuple(emissions.shape) if partial else tuple(emissions.shape[:2])
         if tuple(tags.shape) != expected or (partial and tags.dtype != torch.bool):
@@ -99,12 +99,17 @@ class LinearChainCRF(nn.Module):
                 f"tags must be integers {list(emissions.shape[:2])} or booleans {list(emissions.shape)}, "
                 f"got {tags.dtype} {list(tags.shape)}"
             )
+        rows = self._rows(emissions, mask)
         gold = rows.pack(tags if self.batch_first else tags.transpose(0, 1))
         if partial:
+            theta, chain = self._chain(rows)
             fitting = Parts(theta.nodes.masked_fill(~gold, -torch.inf), theta.edges)
             likelihood = chain.log_partition(fitting) - chain.log_partition(theta)
         else:
-            likelihood = chain.log_likelihood(theta, gold)
+            start, table, end = self._transitions()
+            nodes = rows.pack(rows.emissions)
+            likelihood = kernels.log_likelihood(nodes, table[None, None], rows.lengths, gold, start, end)
+            check_gold(likelihood)
         return _reduce(likelihood.to(emissions.dtype), rows.lengths, reduction)
 
     @torch.no_grad()
@@ -171,17 +176,18 @@ class LinearChainCRF(nn.Module):
             mask = None if mask is None else mask.transpose(0, 1)
         return _Rows(emissions, mask)
 
+    def _transitions(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Start, transition and end scores, with -inf where the label scheme forbids something."""
+        if not self.constrained:
+            return self.start_transitions, self.transitions, self.end_transitions
+        return (
+            self.start_transitions.masked_fill(~self.legal_start, -torch.inf),
+            self.transitions.masked_fill(~self.legal_table, -torch.inf),
+            self.end_transitions.masked_fill(~self.legal_end, -torch.inf),
+        )
+
     def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
-        start, table, end = self.start_transitions, self.transitions, self.end_transitions
-        if self.constrained:
-            start, table, end = (
-                scores.masked_fill(~allowed, -torch.inf)
-                for scores, allowed in (
-                    (start, self.legal_start),
-                    (table, self.legal_table),
-                    (end, self.legal_end),
-                )
-            )
+        start, table, end = self._transitions()
         chain = Chain(rows.lengths)
         return chain.potentials(rows.pack(rows.emissions), table, start, end), chain
 
@@ -197,11 +203,10 @@ class _Rows:
             self.lengths = torch.full((batch,), length, device=emissions.device)
             return
         mask = mask.bool()
-        self.mask = mask
         self.lengths = mask.sum(1)
-        empty = (self.lengths == 0).nonzero().flatten().tolist()
-        if empty:
-            raise ValueError(f"row {empty[0]}: the mask leaves no position")
+        if not self.lengths.all():
+            row = int((self.lengths == 0).nonzero()[0])
+            raise ValueError(f"row {row}: the mask leaves no position")
         if not (mask[:, 1:] <= mask[:, :-1]).all():  # gaps, or padding on the left
             self.order = (~mask).to(torch.int8).argsort(dim=1, stable=True)
 

@@ -10,7 +10,7 @@ with its dropout masks and step size, so a result does not depend on batch-mates
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,6 +21,7 @@ from gspen_ner.parts import Parts
 from gspen_ner.solvers.state import SolverState
 
 
+@runtime_checkable
 class Solver(Protocol):
     """An algorithm: a small frozen configuration that makes and advances states."""
 

@@ -9,6 +9,5 @@ Axes: b or r row, t position, i label before, j label after.
 
 The first two live in the probability domain, where a step costs L * L multiply-adds and no exp. What
 underflows there is lost. A lost number was smaller than `tiny`, so the mass lost with it at (t, j) is at
-most tiny * beta[t, j] * scale[t]; a row is trusted while that risk stays below a limit. The marginal of
-an edge is before[t, i] * table[i, j] * ahead[t + 1, j]: the loops give the two outer factors.
+most tiny * beta[t, j] * scale[t]; a row is trusted while that risk stays below a limit.
 """

@@ -48,6 +48,7 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
     """Normalised forward sums of a block, their scales and log Z; across[t, j, r] are its weights."""
     labels = weights.shape[2]
     norm = np.empty(BLOCK, weights.dtype)
+    product = np.ones(BLOCK)  # of up to four norms: a logarithm costs more than the rest of a step
     rows = len(block)
     for r in range(rows):
         log_z[block[r]] = 0.0
@@ -59,7 +60,7 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
         if t == 0:
             alpha[0] = across[0]
         else:
-            _times_table(alpha[t - 1], tables[t - 1 if len(tables) > 1 else 0], alpha[t], rows)
+            _times_table(alpha[t - 1], tables[min(t, len(tables)) - 1], alpha[t], rows)
             for j in range(labels):
                 for r in range(rows):
                     alpha[t, j, r] *= across[t, j, r]
@@ -69,21 +70,29 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
             for r in range(rows):
                 norm[r] += alpha[t, j, r]
         for r in range(rows):
-            log_z[block[r]] += math.log(norm[r]) + tops[block[r], t]
-            scale[t, r] = 1.0 / norm[r]
+            scale[t, r] = 1 / norm[r]
+            product[r] *= norm[r]
+            log_z[block[r]] += tops[block[r], t]
         for j in range(labels):
             for r in range(rows):
                 alpha[t, j, r] *= scale[t, r]
+        if t % 4 == 3:
+            for r in range(rows):
+                log_z[block[r]] += math.log(product[r])
+                product[r] = 1.0
+    for r in range(len(block)):
+        log_z[block[r]] += math.log(product[r])
 
 
 @compiled
 def scaled_forward_backward(
-    weights, tables, tops, lengths, order, start, stop, want, risk_limit, log_z, marginals, before, ahead, trusted
+    weights, tables, tops, lengths, order, start, stop, want, risk_limit, log_z, marginals, pairs, trusted
 ):
     """Forward-backward on exp(nodes - max) [B, T, L] and exp(edges - max) [T-1 or 1, L, L].
 
     `tops[b, t]` is what was subtracted at t (the edge's maximum included). Fills, as wanted, marginals
-    [B, T, L] and the edges' factors before [B, T-1, L] and ahead [B, T-1, L].
+    [B, T, L] and pairs [B, T-1 or 1, L, L]. Pairs per position arrive as copies of the tables and leave
+    as marginals; the one of a shared table arrives as zeros and lacks the table as a factor in the end.
     """
     _, length, labels = weights.shape
     flipped = np.ascontiguousarray(tables.transpose(0, 2, 1))
@@ -94,16 +103,21 @@ def scaled_forward_backward(
     onward = np.empty((labels, BLOCK), weights.dtype)
     norm = np.empty(BLOCK, weights.dtype)
     risk = np.empty(BLOCK, weights.dtype)
+    shared = len(tables) == 1
+    counts = np.empty((labels, labels, BLOCK) if want == EDGES and shared else (0, 0, 0), weights.dtype)
     for first in range(start, stop, BLOCK):
         block = order[first : min(first + BLOCK, stop)]
         _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
         beta[:] = 1.0
         risk[:] = 0.0
+        counts[:] = 0.0
         if want >= NODES:
             for r in range(len(block)):
                 last = lengths[block[r]] - 1
                 for j in range(labels):
                     marginals[block[r], last, j] = alpha[last, j, r]
+                if want == EDGES and not shared:
+                    pairs[block[r], last:] = 0.0
         for t in range(lengths[block[0]] - 1, 0, -1):
             rows = _going(lengths, block, len(block), t)
             for j in range(labels):
@@ -111,7 +125,7 @@ def scaled_forward_backward(
                     ratio = beta[j, r] * scale[t, r]
                     risk[r] = max(risk[r], ratio)
                     onward[j, r] = across[t, j, r] * ratio
-            _times_table(onward, flipped[t - 1 if len(tables) > 1 else 0], beta, rows)
+            _times_table(onward, flipped[min(t, len(tables)) - 1], beta, rows)
             for r in range(rows):
                 norm[r] = 0.0
             for i in range(labels):
@@ -126,11 +140,24 @@ def scaled_forward_backward(
                 for r in range(rows):
                     for i in range(labels):
                         marginals[block[r], t - 1, i] = alpha[t - 1, i, r] * beta[i, r]
-            if want == EDGES:
+            if want < EDGES:
+                continue
+            for j in range(labels):
                 for r in range(rows):
-                    for i in range(labels):
-                        before[block[r], t - 1, i] = alpha[t - 1, i, r]
-                        ahead[block[r], t - 1, i] = onward[i, r] * norm[r]
+                    onward[j, r] *= norm[r]
+            for i in range(labels):
+                for j in range(labels):
+                    if shared:
+                        for r in range(rows):
+                            counts[i, j, r] += alpha[t - 1, i, r] * onward[j, r]
+                    else:
+                        for r in range(rows):
+                            pairs[block[r], t - 1, i, j] *= alpha[t - 1, i, r] * onward[j, r]
+        if want == EDGES and shared:
+            for r in range(len(block)):
+                for i in range(labels):
+                    for j in range(labels):
+                        pairs[block[r], 0, i, j] = counts[i, j, r]
         for r in range(len(block)):
             total = 0.0  # a NaN in beta would not survive the maximum above; it does a sum
             for j in range(labels):
@@ -159,7 +186,7 @@ def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
                 for r in range(rows):
                     best[t, j, r] = -np.inf if t else 0.0
                 if t:
-                    table = tables[t - 1 if len(tables) > 1 else 0]
+                    table = tables[min(t, len(tables)) - 1]
                     for i in range(labels):
                         step = table[i, j]
                         for r in range(rows):
@@ -174,7 +201,7 @@ def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
             scores[row] = best[last, tag, r] if poison[r] == 0 else np.nan
             tags[row, last] = tag
             for t in range(last, 0, -1):
-                table = tables[t - 1 if len(tables) > 1 else 0]
+                table = tables[min(t, len(tables)) - 1]
                 top, origin = -np.inf, 0
                 for i in range(labels):
                     value = best[t - 1, i, r] + table[i, tag]

@@ -11,9 +11,9 @@ from gspen_ner.kernels.loops.compiled import EDGES, NODES, compiled
 
 @compiled
 def scaled_forward_backward(
-    weights, tables, tops, lengths, start, stop, want, risk_limit, log_z, marginals, before, ahead, trusted
+    weights, tables, tops, lengths, start, stop, want, risk_limit, log_z, marginals, pairs, trusted
 ):
-    """As in `interleaved`, but for tables [B or 1, T-1 or 1, L, L]."""
+    """As in `interleaved`, but for tables [B or 1, T-1 or 1, L, L], which pairs per position may alias."""
     _, length, labels = weights.shape
     alpha = np.empty((length, labels), weights.dtype)
     scale = np.empty(length, weights.dtype)
@@ -29,7 +29,7 @@ def scaled_forward_backward(
                 for j in range(labels):
                     alpha[0, j] = weights[b, 0, j]
             else:
-                table = own[t - 1 if len(own) > 1 else 0]
+                table = own[min(t, len(own)) - 1]
                 for j in range(labels):
                     alpha[t, j] = 0.0
                 for i in range(labels):
@@ -51,8 +51,10 @@ def scaled_forward_backward(
         if want >= NODES:
             for j in range(labels):
                 marginals[b, last, j] = alpha[last, j]
+        if want == EDGES and pairs.shape[1] > 1:
+            pairs[b, last:] = 0.0
         for t in range(last, 0, -1):
-            table = own[t - 1 if len(own) > 1 else 0]
+            table = own[min(t, len(own)) - 1]
             risk = zero
             for j in range(labels):
                 ratio = beta[j] * scale[t]
@@ -74,8 +76,13 @@ def scaled_forward_backward(
                     marginals[b, t - 1, i] = alpha[t - 1, i] * beta[i]
             if want == EDGES:
                 for i in range(labels):
-                    before[b, t - 1, i] = alpha[t - 1, i]
-                    ahead[b, t - 1, i] = onward[i] * norm
+                    mass = alpha[t - 1, i] * norm
+                    if pairs.shape[1] == 1:
+                        for j in range(labels):
+                            pairs[b, 0, i, j] += mass * onward[j]
+                    else:
+                        for j in range(labels):
+                            pairs[b, t - 1, i, j] *= mass * onward[j]
         trusted[b] = trust and beta.sum() <= risk_limit
 
 
@@ -92,7 +99,7 @@ def viterbi(nodes, tables, lengths, start, stop, scores, tags):
             for j in range(labels):
                 best[t, j] = -np.inf if t else 0.0
             if t:
-                table = own[t - 1 if len(own) > 1 else 0]
+                table = own[min(t, len(own)) - 1]
                 for i in range(labels):
                     reached = best[t - 1, i]
                     for j in range(labels):
@@ -105,7 +112,7 @@ def viterbi(nodes, tables, lengths, start, stop, scores, tags):
         scores[b] = best[last, tag] if poison == 0 else np.nan
         tags[b, last] = tag
         for t in range(last, 0, -1):
-            table = own[t - 1 if len(own) > 1 else 0]
+            table = own[min(t, len(own)) - 1]
             top, origin = -np.inf, 0
             for i in range(labels):
                 value = best[t - 1, i] + table[i, tag]

@@ -1,0 +1,40 @@
+# Each target makes the virtual environment it needs, once; `make clean` removes it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
+
+.PHONY: help demo test test-slow lint format clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) torch
+	$(INSTALL) --editable '.[bench,dev]'
+	touch $@
+
+demo: $(VENV)/installed  ## benchmark the chain kernels beside other CRF libraries, then one GSPEN inference
+	$(BIN)/gspen-ner bench chain --quick
+	$(BIN)/gspen-ner bench inference
+	$(BIN)/python recipes/inference_demo.py
+
+test: $(VENV)/installed  ## the fast tests and all examples in docstrings
+	$(BIN)/pytest -m 'not slow'
+
+test-slow: $(VENV)/installed  ## the tests that take longer
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/installed  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

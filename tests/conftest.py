@@ -1,0 +1,44 @@
+"""Shapes are checked at run time in all tests.
+
+Left out: compiled loops, which cannot be wrapped, and the modules that check their input themselves, so
+that tests see their errors.
+"""
+
+import hypothesis
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+CHECKED = [
+    "decode",
+    "head",
+    "kernels.backends",
+    "kernels.numba_backend",
+    "kernels.reference",
+    "labels",
+    "losses",
+    "objective",
+    "polytopes",
+    "solvers.frank_wolfe",
+    "solvers.mirror_descent",
+    "solvers.solve",
+    "terms",
+]
+install_import_hook([f"gspen_ner.{name}" for name in CHECKED], "beartype.beartype")
+
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=["numba", "reference"])
+def backend(request):
+    """The test runs once on each backend."""
+    from gspen_ner import use_backend
+
+    with use_backend(request.param):
+        yield request.param

@@ -1,0 +1,191 @@
+"""Backends are chosen by device, by hand, and can be added; the fast one behaves in every surrounding."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import gspen_ner
+from gspen_ner import Chain, Parts, use_backend
+from gspen_ner.kernels import thread_pool
+from gspen_ner.kernels.reference import ReferenceBackend
+
+LENGTHS = torch.tensor([7, 5, 3] * 6)
+
+
+def a_batch():
+    random = torch.Generator().manual_seed(5)
+    return Parts(torch.randn(18, 7, 4, generator=random), torch.randn(4, 4, generator=random))
+
+
+def results():
+    chain, theta = Chain(LENGTHS), a_batch()
+    marginals = chain.marginals(theta)
+    generator = torch.Generator().manual_seed(0)
+    return (
+        chain.log_partition(theta),
+        marginals.nodes,
+        marginals.edges,
+        *chain.viterbi(theta),
+        *chain.k_best(theta, 4),
+        chain.sample(theta, 5, generator),
+    )
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_backends_are_interchangeable():
+    assert gspen_ner.available_backends() == ["numba", "reference"]
+    with use_backend("numba"):
+        fast = results()
+    with use_backend("reference"):
+        assert_same(results(), fast)
+    assert_same(results(), fast)
+
+
+class CountingBackend(ReferenceBackend):
+    name = "counting"
+    calls = 0
+
+    def viterbi(self, nodes, edges, lengths):
+        self.calls += 1
+        return super().viterbi(nodes, edges, lengths)
+
+
+def test_a_third_backend_needs_no_change_in_callers():
+    backend = CountingBackend()
+    gspen_ner.register_backend(backend)
+    try:
+        Chain(LENGTHS).argmax(a_batch())
+        assert backend.calls == 0
+        with use_backend("counting"):
+            Chain(LENGTHS).argmax(a_batch())
+        assert backend.calls == 1
+        gspen_ner.register_backend(backend, first=True)
+        Chain(LENGTHS).argmax(a_batch())
+        assert backend.calls == 2
+    finally:
+        gspen_ner.unregister_backend("counting")
+    assert gspen_ner.available_backends() == ["numba", "reference"]
+
+
+def test_unknown_and_unfit_backends():
+    with pytest.raises(ValueError, match="unknown backend 'cuda'; available"), use_backend("cuda"):
+        pass
+    with use_backend("numba"), pytest.raises(ValueError, match="'numba' does not run on meta"):
+        gspen_ner.kernels.backends.choose_backend(torch.device("meta"))
+
+
+def test_inference_mode():
+    expected = results()
+    with torch.inference_mode():
+        assert_same(results(), expected)
+
+
+def test_two_python_threads():
+    expected, found = results(), {}
+
+    def work(number):
+        for _ in range(20):
+            found[number] = results()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_same(found[0], expected)
+    assert_same(found[1], expected)
+
+
+def test_rows_split_over_threads(monkeypatch):
+    expected, before = results(), torch.get_num_threads()
+    monkeypatch.setattr(thread_pool, "MIN_WORK", 0)
+    assert_same(results(), expected)
+    assert torch.get_num_threads() == before
+
+
+def test_every_row_is_covered_once(monkeypatch):
+    monkeypatch.setattr(thread_pool, "MIN_WORK", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    for rows in (1, 2, 3, 10):
+        seen = []
+        thread_pool.over_rows(lambda start, stop, seen=seen: seen.extend(range(start, stop)), rows, 1)
+        assert sorted(seen) == list(range(rows))
+
+
+def test_an_error_in_a_thread_is_raised(monkeypatch):
+    monkeypatch.setattr(thread_pool, "MIN_WORK", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def task(start, stop):
+        if start:
+            raise RuntimeError("from the pool")
+
+    with pytest.raises(RuntimeError, match="from the pool"):
+        thread_pool.over_rows(task, 4, 1)
+
+
+class Decoder(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        thread_pool.MIN_WORK = 0  # in the worker: use its own pool
+        return Chain(LENGTHS).log_partition(a_batch())
+
+
+def test_forked_data_loader_workers(monkeypatch):
+    monkeypatch.setattr(thread_pool, "MIN_WORK", 0)
+    expected = Chain(LENGTHS).log_partition(a_batch())  # the parent's pool exists before the fork
+    loader = torch.utils.data.DataLoader(Decoder(), num_workers=2, multiprocessing_context="fork")
+    for batch in loader:
+        torch.testing.assert_close(batch[0], expected)
+
+
+SCRIPT = """
+import torch
+threads = torch.get_num_threads()
+from gspen_ner import Chain, Parts
+for batch in (2, 20):
+    chain = Chain(torch.full((batch,), 3))
+    theta = Parts(torch.zeros(batch, 3, 2), torch.zeros(2, 2))
+    print(round(chain.log_partition(theta)[0].item(), 4), chain.argmax(theta)[0].tolist())
+assert torch.get_num_threads() == threads
+"""
+
+
+@pytest.mark.parametrize(
+    "surrounding",
+    [
+        {"OMP_NUM_THREADS": "1"},
+        {"NUMBA_CACHE_DIR": "/proc/none"},  # a place where nothing can be written
+    ],
+    ids=["one thread", "read-only"],
+)
+def test_in_a_fresh_process(surrounding):
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=os.environ | surrounding, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "2.0794 [0, 0, 0]\n2.0794 [0, 0, 0]\n"
+
+
+def test_a_shared_table_is_never_spelt_out():
+    """Marginals of 64 x 512 positions and 64 labels: a table per position would take 0.5 GB."""
+    import tracemalloc
+
+    theta = Parts(torch.zeros(64, 512, 64), torch.zeros(64, 64))
+    chain = Chain(torch.full((64,), 512))
+    chain.marginals(theta)
+    tracemalloc.start()
+    chain.marginals(theta)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * 512 * 64 * 4 * 6

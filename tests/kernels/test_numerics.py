@@ -1,0 +1,125 @@
+"""Extremes: what must stay finite and right where single precision alone would not."""
+
+import numpy as np
+import pytest
+import torch
+
+from gspen_ner import Chain, Parts, use_backend
+
+
+def double_truth(theta, lengths):
+    """The reference backend in float64 is itself checked against enumeration."""
+    with use_backend("reference"):
+        wide = theta.map(lambda tensor: tensor.double())
+        return Chain(lengths).sums(wide)
+
+
+def check(theta, lengths):
+    log_z, marginals = Chain(lengths).sums(theta)
+    true_z, truth = double_truth(theta, lengths)
+    torch.testing.assert_close(log_z, true_z, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(marginals.nodes.double(), truth.nodes, rtol=0, atol=1e-4)
+    scale = max(1.0, float(truth.edges.max()))
+    torch.testing.assert_close(marginals.edges.double() / scale, truth.edges / scale, rtol=0, atol=1e-4)
+    score, tags = Chain(lengths).viterbi(theta)
+    torch.testing.assert_close(Chain(lengths).score(theta, tags), score, rtol=1e-6, atol=1e-4)
+    with use_backend("reference"):
+        best, _ = Chain(lengths).viterbi(theta)
+    torch.testing.assert_close(score, best, rtol=1e-6, atol=1e-4)
+
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+@pytest.mark.parametrize("batch", [2, 12])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 100.0, 1e3, 1e4])
+@pytest.mark.parametrize("per_position", [False, True])
+def test_scores_up_to_ten_thousand(batch, scale, per_position):
+    edges = torch.empty(batch if per_position else 1, 19 if per_position else 1, 6, 6)
+    theta = Parts(
+        torch.empty(batch, 20, 6).uniform_(-scale, scale),
+        edges.uniform_(-scale, scale),
+    )
+    check(theta, torch.randint(1, 21, (batch,)))
+
+
+@pytest.mark.parametrize("batch", [1, 9])
+@pytest.mark.parametrize("gap", [50.0, 95.0, 200.0, 900.0, 9000.0])
+def test_the_future_overrules_the_past(batch, gap):
+    """A label that looked hopeless by `gap` nats turns out to be the only one left."""
+    nodes = torch.zeros(batch, 8, 3)
+    nodes[:, :4, 0] = gap / 4  # labels 1 and 2 fall behind by `gap`
+    edges = torch.full((3, 3), -torch.inf).fill_diagonal_(0.0)  # and nobody can change sides
+    nodes[:, 7, 0] = -2 * gap
+    nodes[:, 5, 2] = 1.0
+    theta = Parts(nodes, edges)
+    check(theta, torch.full((batch,), 8))
+    torch.testing.assert_close(
+        Chain(torch.full((batch,), 8)).marginals(theta).nodes[0, 0],
+        torch.softmax(torch.tensor([-gap, 0.0, 1.0]), 0),
+        atol=1e-4,
+        rtol=0,
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+def test_masks_of_minus_ten_thousand(batch):
+    """Flair's way of forbidding: large finite penalties in the table."""
+    edges = torch.randn(5, 5)
+    edges[0, :] = -10_000.0
+    edges[:, 4] = -10_000.0
+    check(Parts(torch.randn(batch, 30, 5), edges), torch.randint(1, 31, (batch,)))
+
+
+@pytest.mark.parametrize("length", [1_000, 10_000])
+def test_long_chains(length):
+    check(Parts(torch.randn(2, length, 5), torch.randn(5, 5)), torch.tensor([length, length // 2]))
+
+
+def test_long_chains_with_large_scores():
+    nodes = torch.empty(1, 10_000, 4).uniform_(-1e4, 1e4)
+    check(Parts(nodes, torch.empty(4, 4).uniform_(-1e4, 1e4)), torch.tensor([10_000]))
+
+
+def test_roundings_of_a_shared_table_do_not_add_up():
+    """Two labels that never mix: their odds are the ratio of two table entries to the power of 1,000."""
+    edges = torch.tensor([[1.2345678, -torch.inf], [-torch.inf, 1.2345]])
+    check(Parts(torch.zeros(8, 1_000, 2), edges), torch.full((8,), 1_000))
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_all_but_one_path_forbidden(batch):
+    length, labels = 50, 4
+    path = torch.randint(0, labels, (batch, length))
+    nodes = torch.full((batch, length, labels), -torch.inf)
+    nodes.scatter_(2, path[..., None], torch.randn(batch, length, 1) * 1e3)
+    theta, chain = Parts(nodes, torch.randn(labels, labels)), Chain(torch.full((batch,), length))
+    log_z, marginals = chain.sums(theta)
+    torch.testing.assert_close(log_z, chain.score(theta, path), rtol=1e-6, atol=1e-3)
+    torch.testing.assert_close(marginals.nodes, torch.nn.functional.one_hot(path, labels).float())
+    assert (chain.argmax(theta) == path).all()
+    assert chain.distribution_entropy(theta).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_single(dtype):
+    nodes, edges = torch.randn(9, 12, 4).to(dtype), torch.randn(4, 4).to(dtype)
+    lengths = torch.randint(1, 13, (9,))
+    marginals = Chain(lengths).marginals(Parts(nodes, edges))
+    expected = Chain(lengths).marginals(Parts(nodes.float(), edges.float()))
+    assert marginals.nodes.dtype == torch.float32
+    torch.testing.assert_close(marginals.nodes, expected.nodes)
+
+
+def test_entropy_of_a_confident_chain_does_not_cancel():
+    nodes = torch.zeros(1, 200, 3)
+    nodes[..., 0] = 9.0
+    entropy = Chain(torch.tensor([200])).distribution_entropy(Parts(nodes, torch.zeros(3, 3)))
+    p = torch.softmax(nodes[0, 0].double(), 0)
+    assert entropy.item() == pytest.approx(200 * float(-(p * p.log()).sum()), rel=1e-6)
+
+
+def test_marginals_sum_to_one():
+    marginals = Chain(torch.full((16,), 400)).marginals(Parts(5 * torch.randn(16, 400, 9), torch.randn(9, 9)))
+    np.testing.assert_allclose(marginals.nodes.sum(-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(marginals.edges.sum((1, 2, 3)), 399.0, rtol=1e-5)
