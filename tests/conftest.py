@@ -19,8 +19,6 @@ CHECKED = [
     "losses",
     "objective",
     "polytopes",
-    "solvers.frank_wolfe",
-    "solvers.mirror_descent",
     "solvers.solve",
     "terms",
 ]

@@ -7,7 +7,7 @@ vertices, so with a temperature tau > 0 the default is the generalised step that
 the linearisation, s = marginals((f + cost + grad T(p)) / tau), an interior point; `oracle="vertex"` is the
 paper's, with the logarithm of zero cut off at the smallest float32.
 
-The residual is the Frank-Wolfe gap: F(p) plus it bounds the maximum where F is concave. With entropy a
+The gap is Frank and Wolfe's: F(p) plus it bounds the maximum where F is concave. With entropy a
 chain needs edge marginals per position, so memory then grows with B * T * L * L.
 """
 
@@ -62,15 +62,15 @@ class FrankWolfe:
     def init(self, objective: Objective) -> FrankWolfeState:
         start = objective.polytope.marginals(objective.linear * (1 / (objective.temperature or 1.0)))
         state = self._evaluate(objective, start)
-        return replace(state, curvature=state.residual.clamp_min(torch.finfo(torch.float32).tiny))
+        return replace(state, curvature=state.gap.clamp_min(torch.finfo(torch.float32).tiny))
 
     def step(self, objective: Objective, state: FrankWolfeState, number: int) -> FrankWolfeState:
         if self.schedule == "harmonic":
             return self._evaluate(objective, self._towards(state, torch.full_like(state.value, 1 / number)))
-        gamma = (state.residual / state.curvature).clamp_max(1.0)
+        gamma = (state.gap / state.curvature).clamp_max(1.0)
         tried = self._evaluate(objective, self._towards(state, gamma))
         rise = objective.pool(tried.value - state.value)
-        model = gamma * state.residual - 0.5 * gamma**2 * state.curvature
+        model = gamma * state.gap - 0.5 * gamma**2 * state.curvature
         rounding = torch.finfo(state.marginals.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
         accepted = (rise >= 0) & (rise >= model - rounding)
         tried = replace(tried, curvature=state.curvature * 0.7)
@@ -104,7 +104,7 @@ class FrankWolfe:
             marginals=marginals,
             value=value,
             term_grad=term_grad,
-            residual=objective.pool(gap).clamp_min(0.0),
+            gap=objective.pool(gap).clamp_min(0.0),
             moved=torch.ones_like(value, dtype=torch.bool),
             target=target,
             curvature=torch.ones_like(value),

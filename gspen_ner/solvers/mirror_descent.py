@@ -9,7 +9,7 @@ leaves the scale at 1 / tau, so only the term's own part, `dual`, changes: masks
 shared transition table stays shared, and a zero term is the base model at once. With tau = 0 the scale
 grows and p sharpens towards the best labelling.
 
-The residual is tau KL(p || marginals((f + cost + grad T(p)) / tau)), zero exactly at stationary points
+The gap is tau KL(p || marginals((f + cost + grad T(p)) / tau)), zero exactly at stationary points
 and a bound of the suboptimality for concave T; with tau = 0 it is the Frank-Wolfe gap.
 """
 
@@ -66,7 +66,7 @@ class MirrorDescent:
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
         state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size)
         state = replace(state, dual=state.term_grad * 0.0)
-        return replace(state, residual=self._gap(objective, state))
+        return replace(state, gap=self._gap(objective, state))
 
     def step(self, objective: Objective, state: MirrorState, number: int) -> MirrorState:
         tau = objective.temperature
@@ -85,8 +85,8 @@ class MirrorDescent:
         else:
             accepted = torch.ones_like(eta, dtype=torch.bool)
             state = tried
-        gap = self._gap(objective, state) if accepted.any() else state.residual
-        return replace(state, residual=torch.where(accepted, gap, state.residual), moved=accepted)
+        gap = self._gap(objective, state) if accepted.any() else state.gap
+        return replace(state, gap=torch.where(accepted, gap, state.gap), moved=accepted)
 
     def theta(self, objective: Objective, state: MirrorState) -> Parts:
         return objective.linear * state.scale + state.dual
@@ -104,7 +104,7 @@ class MirrorDescent:
             marginals=marginals,
             value=value,
             term_grad=term_grad,
-            residual=torch.full_like(log_z, torch.inf),
+            gap=torch.full_like(log_z, torch.inf),
             moved=torch.ones_like(log_z, dtype=torch.bool),
             dual=dual,
             scale=scale,

@@ -9,7 +9,7 @@ with its dropout masks and step size, so a result does not depend on batch-mates
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -116,39 +116,39 @@ class _Run:
     def __init__(
         self, objective: Objective, solver: Solver, tolerance: float, stop: str, record_trace: bool
     ) -> None:
-        self.whole, self.solver, self.tolerance, self.stop = objective, solver, tolerance, stop
-        start = solver.init(objective)
-        if stop == "change":
-            start = _with_residual(start, torch.full_like(start.value, torch.inf))
-        batch = len(start.value)
-        self.best = start
-        self.steps = torch.zeros(batch, dtype=torch.int64, device=start.value.device)
-        self.converged = torch.zeros(batch, dtype=torch.bool, device=start.value.device)
-        self.history = [(start.value, start.residual)] if record_trace else None
-        self.rows = torch.arange(batch, device=start.value.device)
-        self.objective, self.state = objective, start
+        self.solver, self.tolerance, self.stop = solver, tolerance, stop
+        self.whole = self.objective = objective
+        self.best = self.state = state = solver.init(objective)
+        self.value = state.value
+        self.residual = state.gap if stop == "gap" else torch.full_like(state.gap, torch.inf)
+        self.best_residual = self.residual
+        self.rows = torch.arange(len(state.value), device=state.value.device)
+        self.steps = torch.zeros_like(self.rows)
+        self.converged = torch.zeros_like(self.rows, dtype=torch.bool)
+        self.history = [(self.value, self.residual)] if record_trace else None
         self._release()
 
     def advance(self, number: int) -> None:
         """One step of all active examples."""
-        before = self.state
-        state = self.solver.step(self.objective, before, number)
+        before, pool = self.state, self.objective.pool
+        self.state = state = self.solver.step(self.objective, before, number)
+        residual = state.gap
         if self.stop == "change":
-            change = self.objective.pool(state.value - before.value).abs()
-            state = _with_residual(state, torch.where(state.moved, change, before.residual))
-        self.state = state
+            change = pool(state.value - before.value).abs()
+            residual = torch.where(state.moved, change, self.residual[self.rows])
+        self.residual = self.residual.index_copy(0, self.rows, residual)
+        self.value = self.value.index_copy(0, self.rows, state.value)
         self.steps[self.rows] = number
-        best = self.best.select(self.rows) if len(self.rows) < len(self.steps) else self.best
-        pool = self.objective.pool
-        state = state.where(pool(state.value) >= pool(best.value), best)
-        self.best = self.best.merge(self.rows, state) if len(self.rows) < len(self.steps) else state
+        better = pool(state.value) >= pool(self.best.value[self.rows])
+        self.best = self.best.merge(self.rows[better], state.select(better.nonzero().flatten()))
+        self.best_residual = self.best_residual.index_copy(0, self.rows[better], residual[better])
         if self.history is not None:
-            self.history.append(self._current())
+            self.history.append((self.value, self.residual))
         self._release()
 
     def _release(self) -> None:
         """Drop the examples that have converged."""
-        done = self.state.residual <= self.tolerance
+        done = self.residual[self.rows] <= self.tolerance
         if not done.any():
             return
         self.converged[self.rows[done]] = True
@@ -156,13 +156,6 @@ class _Run:
         self.rows = self.rows[left]
         if len(left):
             self.objective, self.state = self.objective.select(left), self.state.select(left)
-
-    def _current(self) -> tuple[Tensor, Tensor]:
-        value, residual = self.history[-1]
-        return (
-            value.index_copy(0, self.rows, self.state.value),
-            residual.index_copy(0, self.rows, self.state.residual),
-        )
 
     def finish(self) -> Solution:
         theta = self.solver.theta(self.whole, self.best)
@@ -173,9 +166,6 @@ class _Run:
         if self.history is not None:
             values, residuals = zip(*self.history, strict=True)
             trace = Trace(torch.stack(values), torch.stack(residuals))
-        best = self.best
-        return Solution(theta, marginals, best.value, self.steps, best.residual, self.converged, trace)
-
-
-def _with_residual(state: SolverState, residual: Tensor) -> SolverState:
-    return replace(state, residual=residual)
+        return Solution(
+            theta, marginals, self.best.value, self.steps, self.best_residual, self.converged, trace
+        )

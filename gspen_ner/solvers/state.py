@@ -21,15 +21,15 @@ from gspen_ner.parts import Parts
 class SolverState:
     """Where a solver stands, for each example of a batch.
 
-    `value` is F at the marginals, `residual` bounds how far that is from stationary (see the solver),
-    `moved` tells whether the last step was accepted. Of coupled examples, value is each one's share,
-    residual the whole group's.
+    `value` is F at the marginals, `gap` tells how far they are from stationary (see the solver), `moved`
+    whether the last step was accepted. Of coupled examples, value is each one's share, gap the whole
+    group's.
     """
 
     marginals: Parts
     value: Float[Tensor, " B"]
     term_grad: Parts
-    residual: Float[Tensor, " B"]
+    gap: Float[Tensor, " B"]
     moved: Bool[Tensor, " B"]
 
     def select(self, rows: Int[Tensor, " K"]) -> Self:
