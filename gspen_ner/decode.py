@@ -46,8 +46,8 @@ def span_probabilities(
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
         >>> chain = Chain(torch.tensor([2]))
         >>> theta = chain.potentials(torch.zeros(1, 2, 3), torch.zeros(3, 3))
-        >>> [[round(p, 3) for p in row] for row in span_probabilities(theta, chain, labels, [[Span(0, 1, "PER")]])]
-        [[0.222]]
+        >>> round(span_probabilities(theta, chain, labels, [[Span(0, 1, "PER")]])[0][0], 3)
+        0.222
     """
     if len(spans) != len(theta.nodes):
         raise ValueError(f"{len(theta.nodes)} sentences but spans for {len(spans)}")
@@ -65,9 +65,7 @@ def span_probabilities(
     return result
 
 
-def likely_spans(
-    theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5
-) -> list[list[ScoredSpan]]:
+def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5) -> list[list[ScoredSpan]]:
     """Every span of any width whose probability is at least `minimum`; they may overlap."""
     found: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
     for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
@@ -137,6 +135,7 @@ def _by_width(
 ) -> Iterator[tuple[int, Float[Tensor, "B N types"], Float[Tensor, "B N types"]]]:
     """For each width: P(span starts at i with type x), and P(it starts there and goes on)."""
     marginals = chain.marginals(theta.per_position())
+    assert marginals.edges is not None
     nodes = torch.nn.functional.pad(marginals.nodes.double(), (0, 1))  # a last label that never occurs
     edges = torch.nn.functional.pad(marginals.edges.double(), (0, 1, 0, 1, 0, 1))
     none = len(labels.names)
@@ -151,14 +150,14 @@ def _by_width(
         ratio = torch.where(single_mass > 0, joint / single_mass, 0.0)
         return torch.nn.functional.pad(ratio, (0, 0, 0, moved))
 
-    going = nodes[:, :, begin]
-    last = begin
+    going, last = nodes[:, :, begin], begin  # P(a span starts at i and has not ended yet)
+    ended = nodes[:, :, single]  # BIOES: P(a span starts at i and ends with this width)
     for width in range(1, widest + 1):
         go_on = going * step(last, inside, width - 1)
         if labels.scheme == "BIO":
             yield width, going - go_on, go_on
         else:
-            done = nodes[:, :, single] if width == 1 else closing
-            closing = going * step(last, end, width - 1)
-            yield width, done, closing + go_on
+            end_next = going * step(last, end, width - 1)
+            yield width, ended, end_next + go_on
+            ended = end_next
         going, last = go_on, inside

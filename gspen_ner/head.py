@@ -1,6 +1,6 @@
 """GSPENHead: a global term and a solver over the potentials of any chain scorer. Wiring only.
 
-    potentials -> Objective -> solve -> Solution -> loss or labels
+potentials -> Objective -> solve -> Solution -> loss or labels
 """
 
 from __future__ import annotations

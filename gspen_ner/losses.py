@@ -24,7 +24,7 @@ from gspen_ner.solvers.solve import Solution
 def negative_log_likelihood(
     potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """log Z - score of the gold labels: what a CRF is trained with."""
+    """Log Z - score of the gold labels: what a CRF is trained with."""
     likelihood = polytope.log_likelihood(potentials, labels)
     check_gold(likelihood)
     return -likelihood

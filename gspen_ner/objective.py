@@ -72,13 +72,11 @@ class Objective:
         if self.term is None:
             return self.term_value(marginals), Parts(torch.zeros_like(marginals.nodes))
         with torch.enable_grad():
-            nodes = marginals.nodes.detach().requires_grad_()
-            edges = marginals.edges
-            inputs = [nodes]
-            if self.reads_edges:
-                edges = marginals.edges.detach().requires_grad_()
-                inputs.append(edges)
-            value = self.term_value(Parts(nodes, edges))
+            leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
+            inputs = [leaf.nodes]
+            if self.reads_edges and leaf.edges is not None:
+                inputs.append(leaf.edges)
+            value = self.term_value(leaf)
             grads = torch.autograd.grad(
                 value.sum(), inputs, create_graph=create_graph, materialize_grads=True
             )

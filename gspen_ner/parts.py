@@ -46,7 +46,7 @@ class Parts:
     """
 
     nodes: Float[Tensor, "B N L"]
-    edges: Float[Tensor, "..."] | None = None
+    edges: Float[Tensor, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.dim() != 3:

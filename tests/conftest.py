@@ -11,7 +11,6 @@ from jaxtyping import install_import_hook
 
 CHECKED = [
     "decode",
-    "head",
     "kernels.backends",
     "kernels.numba_backend",
     "kernels.reference",

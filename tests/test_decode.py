@@ -155,19 +155,30 @@ def test_spans_for_another_number_of_sentences_are_refused():
         span_probabilities(Parts(torch.zeros(2, 2, 3)), Chain(torch.tensor([2, 2])), BIO, [[]])
 
 
-@given(labelled_chains(), st.floats(1e-3, 0.95))
+@given(labelled_chains(), st.floats(1e-3, 1.0))
 @on_each_backend
 def test_likely_spans_are_all_that_are_likely_enough(backend, drawn, minimum):
     batch, labels = drawn
     truth = true_probabilities(batch.theta, batch.lengths, labels)
-    found = likely_spans(batch.theta, batch.chain, labels, minimum)
-    assert len(found) == len(truth)
-    for row, spans in zip(truth, found, strict=True):
-        assert {span for span, p in row.items() if p >= minimum + 1e-9} <= {span for span, _ in spans}
-        assert len({span for span, _ in spans}) == len(spans)
-        for span, probability in spans:
-            assert probability == pytest.approx(row[span], abs=1e-9)
-            assert probability >= minimum
+    # also the hardest minimum for each row's likeliest long spans: one that they just reach
+    reached = [p - 1e-6 for row in truth for span, p in row.items() if span.end - span.start > 1 and p > 0.01]
+    for least in (minimum, *sorted(reached)[-3:]):
+        found = likely_spans(batch.theta, batch.chain, labels, least)
+        assert len(found) == len(truth)
+        for row, spans in zip(truth, found, strict=True):
+            assert {span for span, p in row.items() if p >= least + 1e-9} <= {span for span, _ in spans}
+            assert len({span for span, _ in spans}) == len(spans)
+            for span, probability in spans:
+                assert probability == pytest.approx(row[span], abs=1e-9)
+                assert probability >= least
+
+
+@pytest.mark.parametrize(("labels", "path"), [(BIO, [1, 2, 2, 2, 0]), (BIOES, [1, 2, 2, 3, 0])])
+def test_a_long_span_is_found_though_no_shorter_one_is_likely(labels, path):
+    nodes = 20 * torch.nn.functional.one_hot(torch.tensor([path]), len(labels.names)).double()
+    ((found,),) = likely_spans(Parts(nodes), Chain(torch.tensor([5])), labels, 0.9)
+    assert found.span == Span(0, 4, "X")
+    assert found.probability == pytest.approx(1.0, abs=1e-6)
 
 
 def test_without_a_minimum_all_spans_that_fit_are_found():
@@ -187,8 +198,9 @@ def test_the_probabilities_of_all_spans_sum_to_the_expected_number_of_openings()
 
 @st.composite
 def candidate_lists(draw):
-    spans = draw(st.lists(st.sampled_from(all_spans(6, ["X", "Y"])), max_size=8, unique=True))
-    return [ScoredSpan(span, draw(st.floats(0, 1))) for span in spans]
+    narrow = [span for span in all_spans(8, ["X", "Y"]) if span.end - span.start <= 4]
+    spans = draw(st.lists(st.sampled_from(narrow), min_size=4, max_size=8, unique=True))
+    return [ScoredSpan(span, draw(st.integers(1, 40)) / 40) for span in spans]
 
 
 def overlap(first, second):
@@ -202,7 +214,7 @@ def non_overlapping_subsets(candidates):
                 yield subset
 
 
-@given(candidate_lists(), st.floats(0, 1))
+@given(candidate_lists(), st.floats(0, 0.6))
 def test_the_best_spans_without_overlap_are_best_among_all_subsets(candidates, threshold):
     def gain(spans):
         return sum(probability - threshold for _, probability in spans)
@@ -265,6 +277,15 @@ def test_no_set_of_spans_has_a_higher_expected_f1(seed):
     best = max(expected_f1([subset], truth) for subset in non_overlapping_subsets(candidates))
     assert best > 0.1
     assert expected_f1(decode_spans(theta, chain, BIO), truth) == pytest.approx(best)
+
+
+def test_two_good_spans_beat_a_better_one_across_both():
+    first, second = ScoredSpan(Span(0, 2, "X"), 0.6), ScoredSpan(Span(2, 3, "Y"), 0.5)
+    across = ScoredSpan(Span(1, 3, "X"), 0.65)
+    assert best_non_overlapping([second, across, first], 0.3) == [first, second]
+    assert best_non_overlapping([second, across, first], 0.49) == [across]
+    assert best_non_overlapping([second, across, first], 0.65) == []
+    assert best_non_overlapping([], 0.3) == []
 
 
 def test_sentences_without_likely_spans_get_none():

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 Want = Literal["log_partition", "nodes", "edges"]

@@ -32,7 +32,7 @@ def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = 
 
 
 def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor, " B"]:
-    """log Z of each row in the widest float; differentiable twice."""
+    """Log Z of each row in the widest float; differentiable twice."""
     if not torch.is_grad_enabled():
         return forward_backward(nodes, edges, lengths, "log_partition").log_partition
     return _LogPartition.apply(nodes, edges, lengths)

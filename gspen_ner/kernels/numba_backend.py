@@ -44,8 +44,8 @@ class NumbaBackend:
 
     def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
         scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
-        sums = self._scaled(scores, tables, sizes, wanted)
-        return ChainSums(*(None if array is None else torch.from_numpy(array) for array in sums))
+        log_z, *rest = self._scaled(scores, tables, sizes, wanted)
+        return ChainSums(torch.from_numpy(log_z), *map(_tensor, rest))
 
     def likelihood(
         self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
@@ -57,8 +57,8 @@ class NumbaBackend:
             *(scores, tables, sizes, tags.contiguous().numpy(), gold, node_rest),
             np.empty((0, 0, 0, 0), node_rest.dtype) if edge_rest is None else edge_rest,
         )
-        rests = (None if array is None else torch.from_numpy(array) for array in (node_rest, edge_rest))
-        return Likelihood(torch.from_numpy(log_z), torch.from_numpy(gold), *rests)
+        sums = torch.from_numpy(log_z), torch.from_numpy(gold)
+        return Likelihood(*sums, _tensor(node_rest), _tensor(edge_rest))
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)
@@ -117,7 +117,9 @@ class NumbaBackend:
         self._loops["log_space"].log_forward_backward(nodes, edges, lengths, wanted, *sums)
         return sums
 
-    def _loop(self, name: str, nodes: np.ndarray, edges: np.ndarray, *rest: np.ndarray) -> tuple[Callable, tuple]:
+    def _loop(
+        self, name: str, nodes: np.ndarray, edges: np.ndarray, *rest: np.ndarray
+    ) -> tuple[Callable, tuple]:
         """The loop that suits the batch, and its inputs: rows together if they share their tables."""
         if len(edges) > 1 or len(nodes) < INTERLEAVED_MIN_ROWS:
             return getattr(self._loops["rowwise"], name), (nodes, edges, *rest)
@@ -131,6 +133,10 @@ def _array(tensor: Tensor) -> np.ndarray:
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
     return tensor.contiguous().numpy()
+
+
+def _tensor(array: np.ndarray | None) -> Tensor | None:
+    return None if array is None else torch.from_numpy(array)
 
 
 def _doubles(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[np.ndarray, ...]:
@@ -154,8 +160,7 @@ def _exponentiate(
     if dtype == np.float32 and nodes.max() <= MODERATE_SCORE:
         weights = np.exp(nodes)
     else:
-        top = torch.from_numpy(nodes).amax(2)  # numpy is slow over a short last axis
-        tops = _finite(top.double().numpy())
+        tops = _finite(torch.from_numpy(nodes).amax(2).double().numpy())  # numpy is slow on a short axis
         weights = np.exp(nodes - tops[..., None]).astype(dtype, copy=False)
     if edges.shape[1] == 1:
         edges = edges.astype(np.float64)

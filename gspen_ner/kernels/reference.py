@@ -47,6 +47,7 @@ class ReferenceBackend:
         self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
     ) -> Likelihood:
         log_z, node_rest, edge_rest = self.forward_backward(nodes, edges, lengths, want)
+        assert node_rest is not None
         labels = nodes.shape[2]
         mask, tags, pairs = tag_indices(tags, lengths, labels)
         present = mask.to(node_rest.dtype)
@@ -98,8 +99,8 @@ class ReferenceBackend:
                 follow = table.mT[rows, tag]
                 logits = torch.where(mask[:, t + 1, None], logits + follow, logits)
             cumulative = torch.softmax(logits, -1).cumsum(-1)
-            draw = (uniforms[..., t, None] * cumulative[..., -1:] >= cumulative).sum(-1).clamp_max(alphas[t].shape[-1] - 1)
-            tag = torch.where(mask[:, t], draw, tag)
+            draw = (uniforms[..., t, None] * cumulative[..., -1:] >= cumulative).sum(-1)
+            tag = torch.where(mask[:, t], draw.clamp_max(nodes.shape[2] - 1), tag)
             tags.append(tag.masked_fill(~mask[:, t], -1))
         return torch.stack(tags[::-1], 2)
 
@@ -145,7 +146,7 @@ def _collect(joint: list[Tensor], tables: Tensor, scores: Tensor) -> Tensor:
 
 
 def _log_sum_exp(x: Tensor, dim: int) -> Tensor:
-    """logsumexp whose derivatives stay finite where everything is -inf."""
+    """Logsumexp whose derivatives stay finite where everything is -inf."""
     top = x.detach().amax(dim, keepdim=True)
     top = torch.where(torch.isfinite(top), top, 0.0)
     total = (x - top).exp().sum(dim)

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import torch
 
@@ -27,9 +28,9 @@ def over_rows(task: Callable[[int, int], None], rows: int, work: int) -> None:
     if threads < 2 or work < MIN_WORK:
         task(0, rows)
         return
-    cuts = [rows * k // threads for k in range(threads + 1)]
-    pending = [_executor().submit(task, a, b) for a, b in zip(cuts[1:-1], cuts[2:], strict=True)]
-    task(cuts[0], cuts[1])
+    first, *others = pairwise(rows * k // threads for k in range(threads + 1))
+    pending = [_executor().submit(task, *part) for part in others]
+    task(*first)
     for future in pending:
         future.result()
 

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gspen_ner import kernels
+from gspen_ner.kernels.backends import Want
 from gspen_ner.kernels.checks import check_tags
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
@@ -41,7 +42,7 @@ class Chain(Polytope):
     def potentials(
         self,
         nodes: Float[Tensor, "B T L"],
-        edges: Float[Tensor, "..."],
+        edges: Float[Tensor, ...],
         start: Float[Tensor, " L"] | None = None,
         end: Float[Tensor, " L"] | None = None,
     ) -> Parts:
@@ -55,8 +56,9 @@ class Chain(Polytope):
         return kernels.log_partition(theta.nodes, _edges(theta), self.lengths)
 
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
-        want = "edges" if with_edges else "nodes"
+        want: Want = "edges" if with_edges else "nodes"
         log_z, nodes, edges = kernels.forward_backward(theta.nodes, _edges(theta), self.lengths, want)
+        assert nodes is not None
         return log_z, Parts(nodes, edges)
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:

@@ -27,11 +27,11 @@ class Polytope(ABC):
 
     @abstractmethod
     def marginals(self, theta: Parts) -> Parts:
-        """argmax <theta, p> + H(p), with the edges laid out as those of theta."""
+        """Argmax <theta, p> + H(p), with the edges laid out as those of theta."""
 
     @abstractmethod
     def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
-        """max <theta, p> + H(p); differentiable, its gradient is `marginals`."""
+        """Max <theta, p> + H(p); differentiable, its gradient is `marginals`."""
 
     @abstractmethod
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
@@ -62,5 +62,5 @@ class Polytope(ABC):
         return theta.dot(self.vertex(labels, theta))
 
     def log_likelihood(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """score - log_partition: the log probability of given labellings; differentiable in theta."""
+        """Score - log_partition: the log probability of given labellings; differentiable in theta."""
         return self.score(theta, labels) - self.log_partition(theta)

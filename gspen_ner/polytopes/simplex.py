@@ -1,6 +1,6 @@
 """Independent variables: the product of simplices that Unary models and SPENs infer over.
 
-    marginals(theta) = softmax(theta) of every node;   H(p) = - sum_i sum_l p_i(l) log p_i(l)
+marginals(theta) = softmax(theta) of every node;   H(p) = - sum_i sum_l p_i(l) log p_i(l)
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Simplex(Polytope):
         return torch.where(self.present[..., None], wide, certain)
 
 
-def entropies(probabilities: Float[Tensor, "... L"]) -> Float[Tensor, "..."]:
+def entropies(probabilities: Float[Tensor, "... L"]) -> Float[Tensor, ...]:
     """- sum p log p over the last axis, in the widest float, with a finite derivative at zero."""
     wide = probabilities.to(wide_dtype(probabilities.device))
     return -(wide * wide.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)

@@ -36,7 +36,7 @@ class LinearChainCRF(nn.Module):
 
     Args:
         num_labels: number of labels.
-        batch_first: tensors are `[batch, length, ...]`; False, as in pytorch-crf, means `[length, batch, ...]`.
+        batch_first: tensors are `[batch, length, ...]`; if False, as in pytorch-crf, `[length, batch, ...]`.
         constraints: labels whose scheme (BIO, BIOES) forbids transitions, in training and decoding.
 
     Example:
@@ -46,13 +46,15 @@ class LinearChainCRF(nn.Module):
         >>> loss = -crf(emissions, torch.zeros(2, 4, dtype=torch.long), mask, reduction="mean")
         >>> [len(labels) for labels in crf.decode(emissions, mask)]
         [4, 2]
-        >>> crf.marginals(emissions, mask).sum(-1)[1].round().tolist()  # true probabilities, zero where masked
+        >>> crf.marginals(emissions, mask).sum(-1)[1].round().tolist()  # zero where masked
         [1.0, 1.0, 0.0, 0.0]
     """
 
-    def __init__(
-        self, num_labels: int, batch_first: bool = False, constraints: Labels | None = None
-    ) -> None:
+    legal_start: Tensor
+    legal_table: Tensor
+    legal_end: Tensor
+
+    def __init__(self, num_labels: int, batch_first: bool = False, constraints: Labels | None = None) -> None:
         super().__init__()
         if num_labels < 1:
             raise ValueError(f"num_labels must be at least 1, got {num_labels}")
@@ -82,7 +84,7 @@ class LinearChainCRF(nn.Module):
         tags: Int[Tensor, "B T"] | Bool[Tensor, "B T L"],
         mask: Tensor | None = None,
         reduction: Reduction = "sum",
-    ) -> Float[Tensor, "..."]:
+    ) -> Float[Tensor, ...]:
         """Log likelihood of the labels (larger is better).
 
         Args:

@@ -89,7 +89,6 @@ class FrankWolfe:
         term, term_grad = objective.term_value_and_grad(marginals)
         slope = objective.linear + term_grad
         value = objective.linear.dot(marginals) + term
-        entropy = 0.0
         if tau > 0:
             entropy, entropy_grad = _entropy_and_grad(objective, marginals)
             value = value + tau * entropy

@@ -10,7 +10,7 @@ with its dropout masks and step size, so a result does not depend on batch-mates
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,10 +31,10 @@ class Solver(Protocol):
     def init(self, objective: Objective) -> SolverState:
         """The state at the start: the base model's own marginals."""
 
-    def step(self, objective: Objective, state: SolverState, number: int) -> SolverState:
+    def step(self, objective: Objective, state: Any, number: int) -> SolverState:
         """One step, counted from 1: at most one new evaluation of the objective."""
 
-    def theta(self, objective: Objective, state: SolverState) -> Parts:
+    def theta(self, objective: Objective, state: Any) -> Parts:
         """Scores whose best labelling is the prediction at this state."""
 
 

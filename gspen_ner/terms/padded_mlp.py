@@ -68,14 +68,14 @@ class PaddedMLP(GlobalTerm):
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> Float[Tensor, " B"]:
         inputs = self._inputs(potentials, marginals)
-        if noise is not None:
+        if isinstance(noise, Tensor):
             inputs = inputs * noise
         batch, length, width = inputs.shape
         if length > self.max_length:
             inputs = nn.functional.pad(inputs, (0, 0, 0, -length % self.max_length))
         windows = inputs.reshape(batch, -1, min(length, self.max_length) * width)
         hidden = windows @ self.input.weight[:, : windows.shape[-1]].mT + self.input.bias
-        if self.counts is not None:
+        if self.counts is not None and marginals.edges is not None:
             hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
         scores = self.output(nn.functional.softplus(hidden)).squeeze(-1)
         return (scores * context.mask[:, :: self.max_length]).sum(1)
@@ -89,7 +89,7 @@ class PaddedMLP(GlobalTerm):
 
     def _inputs(self, potentials: Parts, marginals: Parts) -> Float[Tensor, "B N width"]:
         """What is read at each position; forbidden labels (-inf) read as zero."""
-        batch, length, num_labels = marginals.nodes.shape
+        length, num_labels = marginals.nodes.shape[1:]
         if num_labels != self.num_labels:
             raise ValueError(f"the term is made for {self.num_labels} labels, got {num_labels}")
         inputs = [marginals.nodes]

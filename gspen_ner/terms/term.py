@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -93,8 +93,13 @@ class TermSum(GlobalTerm):
         layouts = {term.edge_inputs for term in terms} - {"none"}
         if len(layouts) > 1:
             raise ValueError(f"terms of one sum read edge marginals in different layouts: {sorted(layouts)}")
-        self.terms = nn.ModuleList(terms)
+        self.summands = nn.ModuleList(terms)
         self.edge_inputs = layouts.pop() if layouts else "none"
+
+    @property
+    def terms(self) -> list[GlobalTerm]:
+        """The summands."""
+        return cast(list[GlobalTerm], list(self.summands))
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
@@ -121,4 +126,4 @@ def select_noise(noise: Noise, rows: Int[Tensor, " K"]) -> Noise:
 
 
 def _summands(term: GlobalTerm) -> list[GlobalTerm]:
-    return list(term.terms) if isinstance(term, TermSum) else [term]
+    return term.terms if isinstance(term, TermSum) else [term]

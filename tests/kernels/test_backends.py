@@ -171,7 +171,11 @@ assert torch.get_num_threads() == threads
 )
 def test_in_a_fresh_process(surrounding):
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=os.environ | surrounding, capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCRIPT],
+        env=os.environ | surrounding,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == "2.0794 [0, 0, 0]\n2.0794 [0, 0, 0]\n"

@@ -73,7 +73,11 @@ def test_what_lies_in_the_padding_is_no_error():
 
 @pytest.mark.parametrize(
     ("lengths", "message"),
-    [([4, 0], "row 1: length 0 .*empty"), ([5, 4], "row 0: length 5 .*longer"), ([4, -1], "row 1: length -1")],
+    [
+        ([4, 0], "row 1: length 0 .*empty"),
+        ([5, 4], "row 0: length 5 .*longer"),
+        ([4, -1], "row 1: length -1"),
+    ],
 )
 def test_lengths_outside_the_tensor(lengths, message):
     all_raise(Parts(torch.zeros(2, 4, 3), torch.zeros(3, 3)), torch.tensor(lengths), message)

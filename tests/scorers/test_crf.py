@@ -39,10 +39,10 @@ def truth_of(crf, emissions):
     return Enumeration(nodes.numpy(), np.broadcast_to(table, (len(nodes) - 1, *table.shape)))
 
 
-# A drop-in for pytorch-crf (which warns of its own byte masks)
+# A drop-in for pytorch-crf
 
 
-def twins(batch_first, mask_dtype=torch.bool):
+def twins(batch_first):
     """Both CRFs with equal parameters, and a ragged batch for them."""
     torchcrf = pytest.importorskip("torchcrf")
     theirs, ours = torchcrf.CRF(4, batch_first).double(), LinearChainCRF(4, batch_first).double()
@@ -50,7 +50,7 @@ def twins(batch_first, mask_dtype=torch.bool):
         torch.nn.init.normal_(parameter)
     ours.load_state_dict(theirs.state_dict(), strict=True)
     emissions = 2 * torch.randn(5, 6, 4, dtype=torch.float64)
-    tags, mask = torch.randint(4, (5, 6)), prefix_mask([6, 3, 1, 5, 2], 6).to(mask_dtype)
+    tags, mask = torch.randint(4, (5, 6)), prefix_mask([6, 3, 1, 5, 2], 6)
     if not batch_first:
         emissions, tags, mask = (tensor.transpose(0, 1).contiguous() for tensor in (emissions, tags, mask))
     return theirs, ours, emissions, tags, mask
@@ -66,6 +66,7 @@ def value_and_grads(crf, emissions, *arguments):
 
 
 @on_both_backends
+@pytest.mark.filterwarnings("ignore:where received a uint8 condition")  # theirs, without a mask
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_likelihood_and_gradients_are_those_of_pytorch_crf(batch_first, reduction):
@@ -329,12 +330,12 @@ def test_a_constrained_crf_is_the_free_one_among_legal_labellings(labels):
 def test_training_on_legal_gold_learns_it(labels):
     crf = LinearChainCRF(5, batch_first=True, constraints=labels)
     gold = torch.tensor([legal_paths(labels, 4)[at] for at in (3, 17, 29)])
-    emissions, mask = torch.zeros(3, 4, 5, requires_grad=True), None
+    emissions = torch.zeros(3, 4, 5, requires_grad=True)
     optimizer = torch.optim.SGD([emissions, *crf.parameters()], lr=0.5)
     losses = []
     for _ in range(60):
         optimizer.zero_grad()
-        loss = -crf(emissions, gold, mask, "mean")
+        loss = -crf(emissions, gold, reduction="mean")
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -459,19 +460,19 @@ def test_a_position_where_nothing_is_allowed_is_refused():
 
 @on_both_backends
 @pytest.mark.parametrize("partial", [False, True])
-@pytest.mark.parametrize("constraints", [None, BIO], ids=["free", "BIO"])
-def test_the_likelihood_passes_gradcheck(partial, constraints):
-    crf, mask = make_crf(5, constraints=constraints), torch.tensor([[1, 1, 1], [1, 0, 1]]).bool()
-    gold = torch.tensor([[1, 2, 0], [0, 0, 3]])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_likelihood_passes_gradcheck(partial, constrained):
+    crf = make_crf(3, constraints=Labels(("O", "B-X", "I-X"), "BIO") if constrained else None)
+    gold, mask = torch.tensor([[1, 2, 0], [1, 0, 2]]), torch.tensor([[1, 1, 1], [1, 0, 1]]).bool()
     if partial:
-        gold = torch.nn.functional.one_hot(gold, 5).bool() | (torch.rand(2, 3, 5) < 0.4)
+        gold = torch.nn.functional.one_hot(gold, 3).bool() | (torch.rand(2, 3, 3) < 0.4)
     names = [name for name, _ in crf.named_parameters()]
 
     def likelihood(emissions, *parameters):
         state = dict(zip(names, parameters, strict=True))
         return functional_call(crf, state, (emissions, gold, mask, "none"))
 
-    inputs = torch.randn(2, 3, 5, dtype=torch.float64), *(p.detach() for p in crf.parameters())
+    inputs = torch.randn(2, 3, 3, dtype=torch.float64), *(p.detach() for p in crf.parameters())
     inputs = [tensor.requires_grad_() for tensor in inputs]
     assert gradcheck(likelihood, inputs)
     assert gradgradcheck(likelihood, inputs)

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from gspen_ner import Chain, Context, GlobalTerm, Objective, Parts, PaddedMLP
+from gspen_ner import Chain, Context, GlobalTerm, Objective, PaddedMLP, Parts
 from tests.oracle import enumerate_row
 
 LENGTHS = torch.tensor([3, 2, 4, 1])

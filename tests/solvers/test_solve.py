@@ -104,9 +104,7 @@ def test_results_do_not_depend_on_batch_mates(solver, stop):
     together = solve(problem, solver, max_steps=15, tolerance=1e-2, stop=stop)
     assert len(together.steps.unique()) > 1, "examples should need different numbers of steps"
     for row in range(len(LENGTHS)):
-        alone = solve(
-            problem.select(torch.tensor([row])), solver, max_steps=15, tolerance=1e-2, stop=stop
-        )
+        alone = solve(problem.select(torch.tensor([row])), solver, max_steps=15, tolerance=1e-2, stop=stop)
         assert alone.steps.item() == together.steps[row]
         torch.testing.assert_close(alone.marginals.nodes[0], together.marginals.nodes[row], atol=1e-6, rtol=0)
         torch.testing.assert_close(alone.value[0], together.value[row])
@@ -120,9 +118,7 @@ def test_documents_do_not_depend_on_each_other():
         rows = (problem.context.documents == document).nonzero().flatten()
         assert len(together.steps[rows].unique()) == 1, "a document converges as one"
         alone = solve(problem.select(rows), MirrorDescent(), max_steps=40, tolerance=1e-4)
-        torch.testing.assert_close(
-            alone.marginals.nodes, together.marginals.nodes[rows], atol=1e-6, rtol=0
-        )
+        torch.testing.assert_close(alone.marginals.nodes, together.marginals.nodes[rows], atol=1e-6, rtol=0)
 
 
 def test_noise_stays_with_its_example():
@@ -166,7 +162,12 @@ def test_terms_that_read_edges(edges, solver):
 
 
 def test_masks_never_leak_into_the_solution():
-    for solver in (MirrorDescent(), FrankWolfe(), FrankWolfe(oracle="vertex"), MirrorDescent(schedule="sqrt")):
+    for solver in (
+        MirrorDescent(),
+        FrankWolfe(),
+        FrankWolfe(oracle="vertex"),
+        MirrorDescent(schedule="sqrt"),
+    ):
         for temperature in (0.0, 1.0):
             for term in (random_mlp(3.0), EdgeConcave()):
                 if term.edge_inputs == "counts" and isinstance(solver, FrankWolfe) and temperature:

@@ -1,4 +1,4 @@
-"""Log space: slow, and safe at any spread. Forward-backward of doubtful rows, k-best, sampling, gold scores."""
+"""Log space: slow, and safe at any spread. Doubtful rows, k-best, sampling, scores of given tags."""
 
 from __future__ import annotations
 

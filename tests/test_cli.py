@@ -1,0 +1,98 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from gspen_ner import __version__
+from gspen_ner.bench import chain
+from gspen_ner.bench.peers import FlairCRF, Problem, PytorchCRF, TorchLoop, TorchStruct
+from gspen_ner.cli import app
+
+runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
+
+
+def run(*arguments):
+    return runner.invoke(app, arguments)
+
+
+@pytest.mark.parametrize("arguments", [(), ("bench",), ("bench", "chain"), ("bench", "inference")])
+def test_every_verb_explains_itself(arguments):
+    result = run(*arguments, "--help")
+    assert result.exit_code == 0
+    if len(arguments) == 2:
+        assert f"gspen-ner {' '.join(arguments)} --json" in result.output, "an example"
+
+
+def test_version_of_the_installed_command():
+    found = subprocess.run(
+        [sys.executable, "-m", "gspen_ner.cli", "--version"], capture_output=True, text=True
+    )
+    assert found.stdout == f"gspen-ner {__version__}\n"
+
+
+@pytest.mark.parametrize("peer", [TorchLoop(), TorchStruct(), PytorchCRF(), FlairCRF()], ids=lambda p: p.name)
+def test_peers_agree_with_ours(peer):
+    if peer.missing():
+        pytest.skip(peer.missing())
+    for contest in peer.contests(Problem(9, 12, 7)).values():
+        contest.check()
+
+
+def test_disagreement_stops_the_measurement():
+    problem = Problem(2, 5, 4)
+    contest = TorchLoop().contests(problem)["viterbi"]
+    wrong = problem.tags(problem.labels).tolist()
+    from gspen_ner import Chain, Parts
+    from gspen_ner.bench.peers import _assert_as_good
+
+    theta = Parts(*problem.scores())
+    with pytest.raises(AssertionError, match="best scores differ"):
+        _assert_as_good(Chain(problem.lengths), theta, contest.ours(), wrong)
+
+
+def test_bench_chain_writes_a_table_and_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(chain, "MAIN", Problem(8, 6, 5))
+    monkeypatch.setattr(chain, "PEERS", (TorchLoop(), _Absent()))
+    file = tmp_path / "rows.json"
+    result = run("bench", "chain", "--quick", "--seconds", "0", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    assert "left out: nobody 1.0 is not installed" in result.output
+    assert "torch loop" in result.output
+    rows = json.loads(file.read_text())
+    assert [row["what"] for row in rows] == ["marginals", "likelihood", "viterbi"]
+    for row in rows:
+        assert set(row) == {"case", "what", "ours_ms", "peer", "peer_ms", "ratio"}
+        assert row["case"] == "(8, 6, 5)"
+        assert row["ratio"] == pytest.approx(row["peer_ms"] / row["ours_ms"])
+        assert row["ours_ms"] > 0
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+    result = run("bench", "chain", "--json", str(tmp_path / "none" / "rows.json"))
+    assert result.exit_code == 2
+    assert "is not a directory" in result.output
+
+
+@pytest.mark.slow
+def test_bench_inference(tmp_path):
+    file = tmp_path / "rows.json"
+    result = run("bench", "inference", "--seconds", "0", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    assert "chain kernel" in result.output
+    assert json.loads(file.read_text())[0]["what"] == "inference"
+
+
+@pytest.mark.slow
+def test_bench_chain_on_every_case():
+    result = run("bench", "chain", "--seconds", "0")
+    assert result.exit_code == 0, result.output
+    for text in ("(4, 4096, 9)", "half the length", "half the batch", "table per position"):
+        assert text in result.output
+
+
+class _Absent(TorchLoop):
+    package, wanted_version = "nobody", "1.0"
