@@ -69,7 +69,8 @@ def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.
     """Every span of any width whose probability is at least `minimum`; they may overlap."""
     found: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
     for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
-        for row, start, kind in (table >= minimum).nonzero().tolist():
+        fits = (torch.arange(table.shape[1]) + width <= chain.lengths[:, None].cpu())[..., None]
+        for row, start, kind in ((table.cpu() >= minimum) & fits).nonzero().tolist():
             span = Span(start, start + width, labels.types[kind])
             found[row].append(ScoredSpan(span, float(table[row, start, kind])))
         if not (open_mass >= minimum).any():  # no longer span can be likelier than its beginning
@@ -87,7 +88,7 @@ def decode_spans(
         chain: the chains.
         labels: their labels.
         threshold: lambda, tuned on held-out data; None finds the one that maximises the expected F1 of
-            this batch as a whole, so give it as many sentences as you can.
+            this batch as a whole (if that is at least 0.1), so give it as many sentences as you can.
     """
     if threshold is not None:
         candidates = likely_spans(theta, chain, labels, threshold)
@@ -95,14 +96,15 @@ def decode_spans(
     candidates = likely_spans(theta, chain, labels, _LEAST)
     expected_gold = _expected_count(theta, chain, labels)
     threshold = 0.5
-    while True:  # Dinkelbach's iteration: ends after a few rounds, at the best ratio
+    for _ in range(100):  # Dinkelbach's iteration: a few rounds lead to the best ratio
         chosen = [best_non_overlapping(row, threshold) for row in candidates]
         predicted = [span for row in chosen for span in row]
         hits = sum(span.probability for span in predicted)
         better = max(hits / max(len(predicted) + expected_gold, 1e-12), _LEAST)
         if abs(better - threshold) < 1e-9:
-            return chosen
+            break
         threshold = better
+    return chosen
 
 
 def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> list[ScoredSpan]:
@@ -155,7 +157,7 @@ def _by_width(
     for width in range(1, widest + 1):
         go_on = going * step(last, inside, width - 1)
         if labels.scheme == "BIO":
-            yield width, going - go_on, go_on
+            yield width, (going - go_on).clamp_min(0.0), go_on
         else:
             end_next = going * step(last, end, width - 1)
             yield width, ended, end_next + go_on

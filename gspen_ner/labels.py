@@ -60,19 +60,12 @@ class Labels:
     scheme: Scheme
 
     def __post_init__(self) -> None:
-        if self.scheme not in _OPENS:
-            raise ValueError(f"scheme must be one of {sorted(_OPENS)}, got {self.scheme!r}")
         object.__setattr__(self, "names", tuple(self.names))
         doubled = {name for name in self.names if self.names.count(name) > 1}
         if doubled or not self.names:
             raise ValueError(f"labels must be distinct and not none, got {list(self.names)}")
-        allowed = set(_OPENS[self.scheme] + _INSIDE[self.scheme])
         for name in self.names:
-            if name != "O" and not (name[:1] in allowed and name[1:2] == "-" and len(name) > 2):
-                raise ValueError(
-                    f"label {name!r} does not fit {self.scheme}: expected 'O' or "
-                    f"one of {sorted(allowed)} with a type, as in 'B-PER'"
-                )
+            _check_tag(name, self.scheme)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -110,6 +103,8 @@ def follows(before: str, after: str, scheme: Scheme) -> bool:
 
 def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     """The entities of a tagged sentence, read strictly."""
+    for tag in tags:
+        _check_tag(tag, scheme)
     spans = []
     start: int | None = None
     for position, tag in enumerate([*tags, "O"]):
@@ -121,6 +116,17 @@ def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
         if tag[0] in _OPENS[scheme]:
             start = position
     return spans
+
+
+def _check_tag(tag: str, scheme: Scheme) -> None:
+    if scheme not in _OPENS:
+        raise ValueError(f"scheme must be one of {sorted(_OPENS)}, got {scheme!r}")
+    allowed = _OPENS[scheme] + _INSIDE[scheme]
+    if tag != "O" and not (tag[:1] in allowed and tag[1:2] == "-" and len(tag) > 2):
+        raise ValueError(
+            f"label {tag!r} does not fit {scheme}: expected 'O' or "
+            f"one of {sorted(allowed)} with a type, as in 'B-PER'"
+        )
 
 
 def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
@@ -140,4 +146,5 @@ def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[st
         if scheme == "BIOES":
             prefixes[-1] = "S" if len(prefixes) == 1 else "E"
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
+        _check_tag(tags[span.start], scheme)
     return tags

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gspen_ner.kernels.checks import check_gold
 from gspen_ner.objective import Objective
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
@@ -25,9 +26,7 @@ def negative_log_likelihood(
     potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
     """Log Z - score of the gold labels: what a CRF is trained with."""
-    likelihood = polytope.log_likelihood(potentials, labels)
-    check_gold(likelihood)
-    return -likelihood
+    return -polytope.log_likelihood(potentials, labels)
 
 
 def structured_hinge(
@@ -67,15 +66,4 @@ def fixed_point_likelihood(
         raise ValueError("the fixed-point likelihood needs a positive temperature, got 0")
     _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
     theta = objective.linear + term_grad
-    likelihood = polytope.log_likelihood(theta * (1 / tau), labels)
-    check_gold(likelihood)
-    return -tau * likelihood
-
-
-def check_gold(score: Float[Tensor, " B"]) -> None:
-    """Raise ValueError for the first row whose gold labels have the score (or log probability) -inf."""
-    if score.detach().sum() == -torch.inf:
-        raise ValueError(
-            f"row {int(torch.isneginf(score).nonzero()[0])}: the gold labels contain something forbidden "
-            "(score -inf); mend the labels, or train without constraints"
-        )
+    return -tau * polytope.log_likelihood(theta * (1 / tau), labels)

@@ -92,6 +92,8 @@ class Parts:
 
     def __mul__(self, factor: float | Float[Tensor, " B"]) -> Parts:
         """Scale every part by a number, or each example by its own."""
+        if isinstance(factor, float) and factor == 1.0:
+            return self
         if isinstance(factor, Tensor) and factor.dim() == 1:
             factor = factor.to(self.nodes.dtype)
             edges = None if self.edges is None else self.edges * factor[:, None, None, None]
@@ -107,6 +109,14 @@ class Parts:
         if self.edges is None or marginals.edges is None:
             return total
         return total + _inner(self.edges, marginals.edges, (1, 2, 3))
+
+    def inner(self, other: Parts) -> Float[Tensor, " B"]:
+        """<self, other> of each example where both are finite; cheaper than `dot`."""
+        wide = wide_dtype(self.nodes.device)
+        total = (self.nodes * other.nodes).sum((1, 2), dtype=wide)
+        if self.edges is None or other.edges is None:
+            return total
+        return total + (self.edges * other.edges).sum((1, 2, 3), dtype=wide)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Parts:
         """Apply one function to the nodes and to the edges."""

@@ -13,7 +13,6 @@ from gspen_ner.kernels.backends import (
     use_backend,
 )
 from gspen_ner.kernels.inference import (
-    fold_boundaries,
     forward_backward,
     k_best,
     log_likelihood,
@@ -23,7 +22,7 @@ from gspen_ner.kernels.inference import (
     viterbi,
 )
 from gspen_ner.kernels.numba_backend import NumbaBackend
-from gspen_ner.kernels.reference import ReferenceBackend
+from gspen_ner.kernels.reference import ReferenceBackend, fold_boundaries
 
 register_backend(NumbaBackend())
 register_backend(ReferenceBackend())

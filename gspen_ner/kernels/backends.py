@@ -6,7 +6,7 @@ tensors' device is used; `use_backend` overrides that for a block of code (and f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -27,12 +27,15 @@ class ChainSums(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Log Z, the tags' score, and as much of (marginals - tags) as was wanted: the loss's gradient."""
+    """Log Z, the tags' score, and the gradients of their weighted difference.
+
+    `gradients(weights)` gives those of sum_b weights[b] (score - log Z)[b] in nodes, edges (None unless
+    they were wanted), start and end scores, each in the shape and dtype of its input.
+    """
 
     log_partition: Float[Tensor, " B"]
     score: Float[Tensor, " B"]
-    nodes: Float[Tensor, "B T L"] | None
-    edges: Float[Tensor, "B E L L"] | None
+    gradients: Callable[[Tensor], tuple[Tensor, Tensor | None, Tensor, Tensor]]
 
 
 @runtime_checkable
@@ -52,9 +55,19 @@ class Backend(Protocol):
         """Log partition and marginals; edges are counts `[B, 1, L, L]` if the table is shared."""
 
     def likelihood(
-        self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        lengths: Tensor,
+        tags: Tensor,
+        want: Want,
+        start: Tensor | None,
+        end: Tensor | None,
     ) -> Likelihood:
-        """Forward-backward with given tags (checked, but for padding) scored and subtracted."""
+        """Forward-backward beside the score of given tags (checked, but for padding).
+
+        Start and end scores, if any, count at each row's first and last position.
+        """
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Best scores `[B]` and tags `[B, T]`."""

@@ -56,6 +56,15 @@ def check_possible(score: Tensor, nodes: Tensor, edges: Tensor, lengths: Tensor)
         raise ValueError(f"row {row}: {_cause(row, nodes, edges, int(lengths[row]))}")
 
 
+def check_gold(score: Tensor) -> None:
+    """Raise ValueError for the first row whose gold labels have the score -inf."""
+    if score.detach().sum() == -torch.inf:
+        raise ValueError(
+            f"row {int(torch.isneginf(score).nonzero()[0])}: the gold labels contain something forbidden "
+            "(score -inf); mend the labels, or train without constraints"
+        )
+
+
 def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
     scores = nodes[row, :length]
     table = edges[row if edges.shape[0] > 1 else 0]

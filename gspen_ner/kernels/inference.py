@@ -6,13 +6,15 @@ backend. Gradients *of* marginals (second derivatives of log Z) go through the r
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.kernels.backends import ChainSums, Want, choose_backend
-from gspen_ner.kernels.checks import check_possible, check_shapes, check_tags
-from gspen_ner.kernels.reference import ReferenceBackend, score_of_tags, tag_indices
+from gspen_ner.kernels.checks import check_gold, check_possible, check_shapes, check_tags
+from gspen_ner.kernels.reference import ReferenceBackend, fold_boundaries, score_of_tags, tag_indices
 
 Nodes = Float[Tensor, "B T L"]
 Edges = Float[Tensor, "Be E L L"]
@@ -54,18 +56,9 @@ def log_likelihood(
     end: Boundary | None = None,
 ) -> Float[Tensor, " B"]:
     """Score of the tags - log Z; one pass for value and gradient, differentiable twice."""
+    check_shapes(nodes, edges, lengths)
     check_tags(nodes, lengths, tags)
     return _LogLikelihood.apply(nodes, edges, start, end, lengths, tags)
-
-
-def fold_boundaries(nodes: Nodes, lengths: Lengths, start: Boundary | None, end: Boundary | None) -> Nodes:
-    """Nodes with the start scores added to each row's first position and the end scores to its last."""
-    if start is not None:
-        nodes = torch.cat([nodes[:, :1] + start, nodes[:, 1:]], 1)
-    if end is not None:
-        last = torch.arange(nodes.shape[1], device=nodes.device) == lengths[:, None] - 1
-        nodes = torch.where(last[..., None], nodes + end, nodes)
-    return nodes
 
 
 def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor, " B"], Tags]:
@@ -121,29 +114,27 @@ class _LogLikelihood(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, nodes, edges, start, end, lengths: Tensor, tags: Tensor) -> Tensor:
-        check_shapes(nodes, edges, lengths)
-        rows, last = torch.arange(len(nodes), device=nodes.device), lengths - 1
-        folded = nodes
-        if start is not None or end is not None:
-            folded = nodes.clone()
-        if start is not None:
-            folded[:, 0] += start
-        if end is not None:
-            folded[rows, last] += end
-        found = choose_backend(nodes.device).likelihood(folded, edges, lengths, tags, _wanted(ctx))
-        check_possible(found.log_partition, folded, edges, lengths)
-        ctx.save_for_backward(nodes, edges, start, end, lengths, tags, found.nodes, found.edges, rows, last)
-        return found.score - found.log_partition
+        backend = choose_backend(nodes.device)
+        found = backend.likelihood(nodes, edges, lengths, tags, _wanted(ctx), start, end)
+        value = found.score - found.log_partition
+        if not math.isfinite(value.sum()):
+            folded = fold_boundaries(nodes, lengths, start, end)
+            check_possible(found.log_partition, folded, edges, lengths)
+            check_gold(found.score)
+        ctx.save_for_backward(nodes, edges, start, end, lengths, tags)
+        ctx.gradients = found.gradients
+        return value
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        nodes, edges, start, end, lengths, tags, node_rest, edge_rest, rows, last = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody wants second derivatives
-            return _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags)
-        node_grad, edge_grad = _weigh(ctx, -grad, nodes, edges, node_rest, edge_rest)
-        start_grad = node_grad[:, 0].sum(0) if ctx.needs_input_grad[2] else None
-        end_grad = node_grad[rows, last].sum(0) if ctx.needs_input_grad[3] else None
-        return node_grad, edge_grad, start_grad, end_grad, None, None
+            return _graph_of_likelihood(ctx, grad, *ctx.saved_tensors)
+        found = ctx.gradients(grad)
+        return (
+            *(g if need else None for g, need in zip(found, ctx.needs_input_grad, strict=False)),
+            None,
+            None,
+        )
 
 
 def _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags):
@@ -162,11 +153,12 @@ def _wanted(ctx) -> Want:
 
 def _weigh(ctx, grad: Tensor, nodes: Tensor, edges: Tensor, node_part: Tensor, edge_part: Tensor):
     """The gradients of rows with these weights; summed over the batch for what the batch shares."""
-    weight = grad.to(nodes.dtype)
-    node_grad, edge_grad = weight[:, None, None] * node_part, None
+    weight = grad.to(node_part.dtype)
+    node_grad, edge_grad = (weight[:, None, None] * node_part).to(nodes.dtype), None
     if ctx.needs_input_grad[1]:
         if edges.shape[0] == 1 and len(nodes) > 1:
-            edge_grad = torch.tensordot(weight, edge_part, 1)[None]
+            edge_grad = (weight @ edge_part.flatten(1)).view(edges.shape)
         else:
             edge_grad = weight[:, None, None, None] * edge_part
+        edge_grad = edge_grad.to(edges.dtype)
     return node_grad, edge_grad

@@ -48,17 +48,41 @@ class NumbaBackend:
         return ChainSums(torch.from_numpy(log_z), *map(_tensor, rest))
 
     def likelihood(
-        self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        lengths: Tensor,
+        tags: Tensor,
+        want: Want,
+        start: Tensor | None,
+        end: Tensor | None,
     ) -> Likelihood:
         scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
+        if start is not None or end is not None:
+            scores = scores.copy()
+        if start is not None:
+            scores[:, 0] += _array(start)
+        if end is not None:
+            scores[np.arange(len(scores)), sizes - 1] += _array(end)
         log_z, node_rest, edge_rest = self._scaled(scores, tables, sizes, wanted)
+        if edge_rest is None:
+            edge_rest = np.empty((0, 0, 0, 0), node_rest.dtype)
         gold = np.empty(len(scores))
-        self._loops["log_space"].subtract_gold(
-            *(scores, tables, sizes, tags.contiguous().numpy(), gold, node_rest),
-            np.empty((0, 0, 0, 0), node_rest.dtype) if edge_rest is None else edge_rest,
-        )
-        sums = torch.from_numpy(log_z), torch.from_numpy(gold)
-        return Likelihood(*sums, _tensor(node_rest), _tensor(edge_rest))
+        loops = self._loops["log_space"]
+        loops.subtract_gold(scores, tables, sizes, tags.contiguous().numpy(), gold, node_rest, edge_rest)
+
+        def gradients(weights: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+            node_grad = np.empty_like(node_rest)
+            edge_grad = np.zeros_like(tables if wanted == 2 else edge_rest)
+            boundaries = np.zeros((2, nodes.shape[2]), node_rest.dtype)
+            results = node_grad, edge_grad, boundaries
+            loops.weigh_rows(-weights.double().numpy(), sizes, node_rest, edge_rest, *results)
+            found = (torch.from_numpy(array).to(nodes.dtype) for array in (node_grad, *boundaries))
+            node_result, start_result, end_result = found
+            edge_result = torch.from_numpy(edge_grad).to(edges.dtype) if wanted == 2 else None
+            return node_result, edge_result, start_result, end_result
+
+        return Likelihood(torch.from_numpy(log_z), torch.from_numpy(gold), gradients)
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)

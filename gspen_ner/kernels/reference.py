@@ -44,20 +44,39 @@ class ReferenceBackend:
         return ChainSums(log_z, node_marginals.to(dtype), _collect(joint, tables, scores).to(dtype))
 
     def likelihood(
-        self, nodes: Tensor, edges: Tensor, lengths: Tensor, tags: Tensor, want: Want
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        lengths: Tensor,
+        tags: Tensor,
+        want: Want,
+        start: Tensor | None,
+        end: Tensor | None,
     ) -> Likelihood:
-        log_z, node_rest, edge_rest = self.forward_backward(nodes, edges, lengths, want)
-        assert node_rest is not None
-        labels = nodes.shape[2]
-        mask, tags, pairs = tag_indices(tags, lengths, labels)
-        present = mask.to(node_rest.dtype)
-        node_rest = node_rest.scatter_add(2, tags[..., None], -present[..., None])
-        if edge_rest is not None:
-            shared = edge_rest.shape[1] == 1
+        nodes = fold_boundaries(nodes, lengths, start, end)
+        log_z, node_marginals, edge_marginals = self.forward_backward(nodes, edges, lengths, want)
+        assert node_marginals is not None
+        mask, tags, pairs = tag_indices(tags, lengths, nodes.shape[2])
+        score = score_of_tags(nodes, edges, mask, tags, pairs)
+
+        def gradients(weights: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+            present = mask.to(torch.promote_types(nodes.dtype, torch.float32))
+            rest = (-node_marginals).scatter_add(2, tags[..., None], present[..., None])
+            node_grad = (weights.to(rest.dtype)[:, None, None] * rest).to(nodes.dtype)
+            rows = torch.arange(len(nodes), device=nodes.device)
+            boundaries = node_grad[:, 0].sum(0), node_grad[rows, lengths - 1].sum(0)
+            if edge_marginals is None:
+                return node_grad, None, *boundaries
+            shared = edge_marginals.shape[1] == 1
             at = pairs[:, None] if shared else pairs[..., None]
-            gone = -present[:, None, 1:] if shared else -present[:, 1:, None]
-            edge_rest = edge_rest.flatten(2).scatter_add(2, at, gone).view(edge_rest.shape)
-        return Likelihood(log_z, score_of_tags(nodes, edges, mask, tags, pairs), node_rest, edge_rest)
+            one = present[:, None, 1:] if shared else present[:, 1:, None]
+            rest = (-edge_marginals).flatten(2).scatter_add(2, at, one).view(edge_marginals.shape)
+            edge_grad = weights.to(rest.dtype)[:, None, None, None] * rest
+            if len(edges) == 1:
+                edge_grad = edge_grad.sum(0, keepdim=True)
+            return node_grad, edge_grad.to(edges.dtype), *boundaries
+
+        return Likelihood(log_z, score, gradients)
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         scores, tags = self.k_best(nodes, edges, lengths, 1)
@@ -162,6 +181,16 @@ def poisoned_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
     """Rows with a NaN or +inf, which a maximum can hide."""
     scores, tables, _ = _widen(nodes, edges, lengths)
     return (~(scores < torch.inf)).flatten(1).any(1) | (~(tables < torch.inf)).flatten(1).any(1)
+
+
+def fold_boundaries(nodes: Tensor, lengths: Tensor, start: Tensor | None, end: Tensor | None) -> Tensor:
+    """Nodes with the start scores added to each row's first position and the end scores to its last."""
+    if start is not None:
+        nodes = torch.cat([nodes[:, :1] + start, nodes[:, 1:]], 1)
+    if end is not None:
+        last = torch.arange(nodes.shape[1], device=nodes.device) == lengths[:, None] - 1
+        nodes = torch.where(last[..., None], nodes + end, nodes)
+    return nodes
 
 
 def tag_indices(tags: Tensor, lengths: Tensor, labels: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gspen_ner import kernels
 from gspen_ner.kernels.backends import Want
-from gspen_ner.kernels.checks import check_tags
+from gspen_ner.kernels.checks import check_shapes, check_tags
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.polytopes.simplex import entropies
@@ -82,6 +82,7 @@ class Chain(Polytope):
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
         _, length, num_labels = like.nodes.shape
+        check_shapes(like.nodes, _edges(like), self.lengths)
         check_tags(like.nodes, self.lengths, labels)
         per_position = like.edges is not None and like.edges.shape[1] == length - 1
         return Parts.one_hot(labels, self.mask(length), num_labels, like.nodes.dtype, per_position)

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gspen_ner.kernels.checks import check_gold
 from gspen_ner.parts import Parts
 
 
@@ -63,4 +64,6 @@ class Polytope(ABC):
 
     def log_likelihood(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
         """Score - log_partition: the log probability of given labellings; differentiable in theta."""
-        return self.score(theta, labels) - self.log_partition(theta)
+        score = self.score(theta, labels)
+        check_gold(score)
+        return score - self.log_partition(theta)

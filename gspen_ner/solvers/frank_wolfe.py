@@ -27,8 +27,9 @@ from gspen_ner.solvers.state import SolverState
 
 @dataclass(frozen=True)
 class FrankWolfeState(SolverState):
-    """An iterate, the point it looks towards, and how curved the way there was found to be."""
+    """An iterate, the term's gradient there, the point it looks towards, and how curved the way is."""
 
+    term_grad: Parts
     target: Parts
     curvature: Float[Tensor, " B"]
 
@@ -47,6 +48,10 @@ class FrankWolfe:
 
     schedule: Literal["line_search", "harmonic"] = "line_search"
     oracle: Literal["smooth", "vertex"] = "smooth"
+
+    @property
+    def monotone(self) -> bool:
+        return self.schedule == "line_search"
 
     def __post_init__(self) -> None:
         if self.schedule not in ("line_search", "harmonic"):

@@ -29,10 +29,12 @@ from gspen_ner.solvers.state import SolverState
 
 @dataclass(frozen=True)
 class MirrorState(SolverState):
-    """An iterate in its dual form, and the step size that is tried next."""
+    """An iterate in its dual form, where it goes from there, and the step size that is tried next."""
 
     dual: Parts
     scale: float | Float[Tensor, " B"]
+    direction: Parts
+    """grad T(p) - tau * dual: dual + e * direction is the next one."""
     log_partition: Float[Tensor, " B"]
     step_size: Float[Tensor, " B"]
 
@@ -56,6 +58,10 @@ class MirrorDescent:
         if self.schedule not in ("backtracking", "sqrt"):
             raise ValueError(f'schedule must be "backtracking" or "sqrt", got {self.schedule!r}')
 
+    @property
+    def monotone(self) -> bool:
+        return self.schedule == "backtracking"
+
     def prepare(self, objective: Objective) -> Objective:
         return objective
 
@@ -65,28 +71,25 @@ class MirrorDescent:
         step_size = torch.full((len(nodes),), self.step_size, dtype=torch.float64, device=nodes.device)
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
         state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size)
-        state = replace(state, dual=state.term_grad * 0.0)
+        state = replace(state, dual=state.direction * 0.0)
         return replace(state, gap=self._gap(objective, state))
 
     def step(self, objective: Objective, state: MirrorState, number: int) -> MirrorState:
         tau = objective.temperature
-        eta = state.step_size if self.schedule == "backtracking" else state.step_size / number**0.5
+        eta = state.step_size if self.monotone else state.step_size / number**0.5
         e = eta / (1 + eta * tau)
-        dual = state.dual * (1 - e * tau) + state.term_grad * e
         scale = state.scale if tau > 0 else state.scale + e
-        tried = self._evaluate(objective, scale, dual, state.step_size)
-        if self.schedule == "backtracking":
-            rise = objective.pool(tried.value - state.value)
-            distance = objective.pool(self._divergence(objective, tried, state))
-            rounding = torch.finfo(dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
-            accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
-            tried = replace(tried, step_size=eta * 1.5)
-            state = tried.where(accepted, replace(state, step_size=eta / 2))
-        else:
-            accepted = torch.ones_like(eta, dtype=torch.bool)
-            state = tried
-        gap = self._gap(objective, state) if accepted.any() else state.gap
-        return replace(state, gap=torch.where(accepted, gap, state.gap), moved=accepted)
+        tried = self._evaluate(objective, scale, state.dual + state.direction * e, state.step_size)
+        if not self.monotone:
+            return replace(tried, gap=self._gap(objective, tried))
+        rise = objective.pool(tried.value - state.value)
+        distance = objective.pool(self._divergence(objective, tried, state, e))
+        rounding = torch.finfo(state.dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
+        accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
+        tried = replace(tried, step_size=eta * 1.5, gap=self._gap(objective, tried))
+        if accepted.all():
+            return tried
+        return replace(tried.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
 
     def theta(self, objective: Objective, state: MirrorState) -> Parts:
         return objective.linear * state.scale + state.dual
@@ -99,34 +102,35 @@ class MirrorDescent:
         theta = objective.linear * scale + dual
         log_z, marginals = objective.polytope.sums(theta, objective.reads_edges or tau == 0)
         term, term_grad = objective.term_value_and_grad(marginals)
-        value = term + (tau * (log_z - dual.dot(marginals)) if tau > 0 else objective.linear.dot(marginals))
+        value = term + (tau * (log_z - dual.inner(marginals)) if tau > 0 else objective.linear.dot(marginals))
         return MirrorState(
             marginals=marginals,
             value=value,
-            term_grad=term_grad,
             gap=torch.full_like(log_z, torch.inf),
             moved=torch.ones_like(log_z, dtype=torch.bool),
             dual=dual,
             scale=scale,
+            direction=term_grad - dual * tau,
             log_partition=log_z,
             step_size=step_size,
         )
 
-    def _divergence(self, objective: Objective, new: MirrorState, old: MirrorState) -> Float[Tensor, " B"]:
-        """KL(p_new || p_old)."""
-        shift = (new.dual - old.dual).dot(new.marginals)
+    def _divergence(
+        self, objective: Objective, new: MirrorState, old: MirrorState, e: Tensor
+    ) -> Float[Tensor, " B"]:
+        """KL(p_new || p_old), where theta has moved by e * direction (and e * linear without entropy)."""
+        shift = old.direction.inner(new.marginals)
         if objective.temperature == 0:
-            shift = shift + (new.scale - old.scale) * objective.linear.dot(new.marginals)
-        return (old.log_partition - new.log_partition + shift).clamp_min(0.0)
+            shift = shift + objective.linear.dot(new.marginals)
+        return (old.log_partition - new.log_partition + e * shift).clamp_min(0.0)
 
     def _gap(self, objective: Objective, state: MirrorState) -> Float[Tensor, " B"]:
         tau, polytope = objective.temperature, objective.polytope
         if tau == 0:
-            ahead = objective.linear + state.term_grad
-            best = polytope.score(ahead, polytope.argmax(ahead))
-            gap = best - ahead.dot(state.marginals)
+            ahead = objective.linear + state.direction
+            gap = polytope.score(ahead, polytope.argmax(ahead)) - ahead.dot(state.marginals)
         else:
-            ahead = objective.linear * (1 / tau) + state.term_grad * (1 / tau)
-            shift = (state.term_grad * (1 / tau) - state.dual).dot(state.marginals)
-            gap = tau * (polytope.log_partition(ahead) - state.log_partition - shift)
+            ahead = objective.linear * (1 / tau) + state.dual + state.direction * (1 / tau)
+            shift = state.direction.inner(state.marginals)
+            gap = tau * (polytope.log_partition(ahead) - state.log_partition) - shift
         return objective.pool(gap).clamp_min(0.0)

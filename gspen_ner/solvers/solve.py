@@ -25,6 +25,10 @@ from gspen_ner.solvers.state import SolverState
 class Solver(Protocol):
     """An algorithm: a small frozen configuration that makes and advances states."""
 
+    @property
+    def monotone(self) -> bool:
+        """Whether the objective never falls, so that the last state is the best."""
+
     def prepare(self, objective: Objective) -> Objective:
         """The objective in the layout that the algorithm needs."""
 
@@ -111,61 +115,80 @@ def solve(
 
 
 class _Run:
-    """The bookkeeping of one call of `solve`: who is still active, and the best of everybody."""
+    """The bookkeeping of one call of `solve`: who is still active, and the best of everybody.
+
+    State, objective and `best` are those of the active examples, `rows`; the rest is of all.
+    """
 
     def __init__(
         self, objective: Objective, solver: Solver, tolerance: float, stop: str, record_trace: bool
     ) -> None:
         self.solver, self.tolerance, self.stop = solver, tolerance, stop
         self.whole = self.objective = objective
-        self.best = self.state = state = solver.init(objective)
-        self.value = state.value
+        self.final = self.best = self.state = state = solver.init(objective)
         self.residual = state.gap if stop == "gap" else torch.full_like(state.gap, torch.inf)
         self.best_residual = self.residual
+        self.final_residual = self.residual.clone()
         self.rows = torch.arange(len(state.value), device=state.value.device)
         self.steps = torch.zeros_like(self.rows)
         self.converged = torch.zeros_like(self.rows, dtype=torch.bool)
-        self.history = [(self.value, self.residual)] if record_trace else None
-        self._release()
+        self.history = [(state.value, self.residual)] if record_trace else None
+        self._release(self.residual <= tolerance)
 
     def advance(self, number: int) -> None:
         """One step of all active examples."""
         before, pool = self.state, self.objective.pool
         self.state = state = self.solver.step(self.objective, before, number)
-        residual = state.gap
         if self.stop == "change":
             change = pool(state.value - before.value).abs()
-            residual = torch.where(state.moved, change, self.residual[self.rows])
-        self.residual = self.residual.index_copy(0, self.rows, residual)
-        self.value = self.value.index_copy(0, self.rows, state.value)
+            self.residual = torch.where(state.moved, change, self.residual)
+        else:
+            self.residual = state.gap
         self.steps[self.rows] = number
-        better = pool(state.value) >= pool(self.best.value[self.rows])
-        self.best = self.best.merge(self.rows[better], state.select(better.nonzero().flatten()))
-        self.best_residual = self.best_residual.index_copy(0, self.rows[better], residual[better])
+        if self.solver.monotone:
+            self.best, self.best_residual = state, self.residual
+        else:
+            better = pool(state.value) >= pool(self.best.value)
+            self.best = state.where(better, self.best)
+            self.best_residual = torch.where(better, self.residual, self.best_residual)
         if self.history is not None:
-            self.history.append((self.value, self.residual))
-        self._release()
+            value, residual = self.history[-1]
+            value = value.index_copy(0, self.rows, state.value)
+            self.history.append((value, residual.index_copy(0, self.rows, self.residual)))
+        self._release(self.residual <= self.tolerance)
 
-    def _release(self) -> None:
-        """Drop the examples that have converged."""
-        done = self.residual[self.rows] <= self.tolerance
+    def _release(self, done: Bool[Tensor, " K"]) -> None:
+        """Take examples out of the active ones and keep their best state."""
         if not done.any():
             return
         self.converged[self.rows[done]] = True
+        self._keep(done)
         left = (~done).nonzero().flatten()
-        self.rows = self.rows[left]
+        self.rows, self.residual = self.rows[left], self.residual[left]
         if len(left):
             self.objective, self.state = self.objective.select(left), self.state.select(left)
+            self.best, self.best_residual = self.best.select(left), self.best_residual[left]
+
+    def _keep(self, chosen: Bool[Tensor, " K"]) -> None:
+        """Write the best state of some active examples where all examples' states are."""
+        if len(chosen) == len(self.steps) and chosen.all():
+            self.final, self.final_residual = self.best, self.best_residual
+            return
+        rows = self.rows[chosen]
+        self.final = self.final.merge(rows, self.best.select(chosen.nonzero().flatten()))
+        self.final_residual[rows] = self.best_residual[chosen]
 
     def finish(self) -> Solution:
-        theta = self.solver.theta(self.whole, self.best)
-        marginals = self.best.marginals
+        """What was found; examples that did not converge are given as they are."""
+        if len(self.rows):
+            self._keep(torch.ones_like(self.rows, dtype=torch.bool))
+        final = self.final
+        theta = self.solver.theta(self.whole, final)
+        marginals = final.marginals
         if marginals.edges is None and theta.edges is not None:
             marginals = self.whole.polytope.marginals(theta)
         trace = None
         if self.history is not None:
             values, residuals = zip(*self.history, strict=True)
             trace = Trace(torch.stack(values), torch.stack(residuals))
-        return Solution(
-            theta, marginals, self.best.value, self.steps, self.best_residual, self.converged, trace
-        )
+        return Solution(theta, marginals, final.value, self.steps, self.final_residual, self.converged, trace)

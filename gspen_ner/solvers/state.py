@@ -28,7 +28,6 @@ class SolverState:
 
     marginals: Parts
     value: Float[Tensor, " B"]
-    term_grad: Parts
     gap: Float[Tensor, " B"]
     moved: Bool[Tensor, " B"]
 

@@ -28,7 +28,7 @@ class PaddedMLP(GlobalTerm):
         num_labels: labels of each node.
         max_length: positions the input layer has weights for; longer sentences are windowed.
         hidden: hidden units.
-        dropout: probability of zeroing each input (each marginal by itself) in training.
+        dropout: probability of zeroing each input of a position (each marginal by itself) in training.
         edge_inputs: also read the edge marginals, `"positions"` for one table per position or
             `"counts"` for the expected number of each transition.
         read_potentials: also read the node potentials.
@@ -68,14 +68,16 @@ class PaddedMLP(GlobalTerm):
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> Float[Tensor, " B"]:
         inputs = self._inputs(potentials, marginals)
-        if isinstance(noise, Tensor):
+        if noise is not None:
             inputs = inputs * noise
         batch, length, width = inputs.shape
         if length > self.max_length:
             inputs = nn.functional.pad(inputs, (0, 0, 0, -length % self.max_length))
         windows = inputs.reshape(batch, -1, min(length, self.max_length) * width)
         hidden = windows @ self.input.weight[:, : windows.shape[-1]].mT + self.input.bias
-        if self.counts is not None and marginals.edges is not None:
+        if self.counts is not None:
+            if marginals.edges is None:
+                raise ValueError("the term reads expected transitions: the marginals have no edges")
             hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
         scores = self.output(nn.functional.softplus(hidden)).squeeze(-1)
         return (scores * context.mask[:, :: self.max_length]).sum(1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from gspen_ner.parts import Parts, outside_graph
 
-Noise = Tensor | tuple["Noise", ...] | None
+Noise = Any
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class Context:
     mask: Bool[Tensor, "B N"]
     documents: Int[Tensor, " B"] | None = None
     mentions: Int[Tensor, "B N"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mentions is not None and self.documents is None:
+            raise ValueError("mentions couple sentences: say by `documents` which belong together")
 
     @classmethod
     def of_lengths(cls, lengths: Int[Tensor, " B"], positions: int) -> Context:

@@ -13,6 +13,7 @@ import numpy as np
 from gspen_ner.kernels.loops.compiled import EDGES, NODES, compiled
 
 BLOCK = 32  # rows handled together: their forward sums should stay in the cache
+RENORMALISE = 16  # steps between two corrections of rounding
 
 
 @compiled
@@ -44,6 +45,22 @@ def _times_table(given, table, result, rows):
 
 
 @compiled
+def _renormalise(alpha, beta, norm, rows):
+    """Make sum_i alpha[i, r] beta[i, r] one again: it is, up to the roundings of some steps."""
+    labels = len(alpha)
+    for r in range(rows):
+        norm[r] = 0.0
+    for i in range(labels):
+        for r in range(rows):
+            norm[r] += alpha[i, r] * beta[i, r]
+    for r in range(rows):
+        norm[r] = 1 / norm[r]
+    for i in range(labels):
+        for r in range(rows):
+            beta[i, r] *= norm[r]
+
+
+@compiled
 def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z):
     """Normalised forward sums of a block, their scales and log Z; across[t, j, r] are its weights."""
     labels = weights.shape[2]
@@ -58,17 +75,16 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
             for j in range(labels):
                 across[t, j, r] = weights[block[r], t, j]
         if t == 0:
-            alpha[0] = across[0]
+            alpha[0] = 1.0
         else:
             _times_table(alpha[t - 1], tables[min(t, len(tables)) - 1], alpha[t], rows)
-            for j in range(labels):
-                for r in range(rows):
-                    alpha[t, j, r] *= across[t, j, r]
         for r in range(rows):
             norm[r] = 0.0
         for j in range(labels):
             for r in range(rows):
-                norm[r] += alpha[t, j, r]
+                mass = alpha[t, j, r] * across[t, j, r]
+                alpha[t, j, r] = mass
+                norm[r] += mass
         for r in range(rows):
             scale[t, r] = 1 / norm[r]
             product[r] *= norm[r]
@@ -126,25 +142,14 @@ def scaled_forward_backward(
                     risk[r] = max(risk[r], ratio)
                     onward[j, r] = across[t, j, r] * ratio
             _times_table(onward, flipped[min(t, len(tables)) - 1], beta, rows)
-            for r in range(rows):
-                norm[r] = 0.0
-            for i in range(labels):
-                for r in range(rows):
-                    norm[r] += alpha[t - 1, i, r] * beta[i, r]
-            for r in range(rows):
-                norm[r] = 1 / norm[r]  # one, up to rounding
-            for i in range(labels):
-                for r in range(rows):
-                    beta[i, r] *= norm[r]
+            if t % RENORMALISE == 0:
+                _renormalise(alpha[t - 1], beta, norm, rows)
             if want >= NODES:
                 for r in range(rows):
                     for i in range(labels):
                         marginals[block[r], t - 1, i] = alpha[t - 1, i, r] * beta[i, r]
             if want < EDGES:
                 continue
-            for j in range(labels):
-                for r in range(rows):
-                    onward[j, r] *= norm[r]
             for i in range(labels):
                 for j in range(labels):
                     if shared:

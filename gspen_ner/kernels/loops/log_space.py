@@ -183,3 +183,23 @@ def subtract_gold(nodes, edges, lengths, tags, scores, node_rest, edge_rest):
                 if len(edge_rest):
                     edge_rest[b, e, tags[b, t - 1], tag] -= 1.0
         scores[b] = total
+
+
+@compiled
+def weigh_rows(weights, lengths, node_rest, edge_rest, node_grad, edge_grad, boundaries):
+    """Multiply each row by its weight; sum what the rows share: their tables, start and end scores."""
+    labels = node_rest.shape[2]
+    for b in range(len(node_rest)):
+        weight = weights[b]
+        for t in range(node_rest.shape[1]):
+            for j in range(labels):
+                node_grad[b, t, j] = weight * node_rest[b, t, j]
+        for j in range(labels):
+            boundaries[0, j] += node_grad[b, 0, j]
+            boundaries[1, j] += node_grad[b, lengths[b] - 1, j]
+        if len(edge_rest):
+            own = edge_grad[b if len(edge_grad) > 1 else 0]
+            for e in range(edge_rest.shape[1]):
+                for i in range(labels):
+                    for j in range(labels):
+                        own[e, i, j] += weight * edge_rest[b, e, i, j]
