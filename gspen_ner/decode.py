@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.labels import Labels, Span
-from gspen_ner.parts import Parts
+from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.chain import Chain
 
 # Spans less likely than this are never looked at when the best threshold is searched for.
@@ -138,8 +138,9 @@ def _by_width(
     """For each width: P(span starts at i with type x), and P(it starts there and goes on)."""
     marginals = chain.marginals(theta.per_position())
     assert marginals.edges is not None
-    nodes = torch.nn.functional.pad(marginals.nodes.double(), (0, 1))  # a last label that never occurs
-    edges = torch.nn.functional.pad(marginals.edges.double(), (0, 1, 0, 1, 0, 1))
+    wide = wide_dtype(marginals.nodes.device)
+    nodes = torch.nn.functional.pad(marginals.nodes.to(wide), (0, 1))  # a last label that never occurs
+    edges = torch.nn.functional.pad(marginals.edges.to(wide), (0, 1, 0, 1, 0, 1))
     none = len(labels.names)
     begin, inside, end, single = (
         [none if (index := labels.index(prefix, kind)) is None else index for kind in labels.types]

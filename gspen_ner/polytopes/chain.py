@@ -14,7 +14,7 @@ from torch import Tensor
 from gspen_ner import kernels
 from gspen_ner.kernels.backends import Want
 from gspen_ner.kernels.checks import check_shapes, check_tags
-from gspen_ner.parts import Parts
+from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.polytopes.simplex import entropies
 
@@ -77,8 +77,10 @@ class Chain(Polytope):
     ) -> Int[Tensor, "S B N"]:
         """Labellings drawn from p(y) ~ exp <theta, y>."""
         batch, length, _ = theta.nodes.shape
+        device = theta.nodes.device  # drawn on the CPU, so that a seed means the same on every device
         uniforms = torch.rand(count, batch, length, generator=generator, dtype=torch.float64)
-        return kernels.sample(theta.nodes, _edges(theta), self.lengths, uniforms.to(theta.nodes.device))
+        uniforms = uniforms.to(device, wide_dtype(device))
+        return kernels.sample(theta.nodes, _edges(theta), self.lengths, uniforms)
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
         _, length, num_labels = like.nodes.shape
@@ -109,7 +111,7 @@ class Chain(Polytope):
 
     def distribution_entropy(self, theta: Parts) -> Float[Tensor, " B"]:
         """The entropy of p(y) ~ exp <theta, y>, with a shared table as well; differentiable."""
-        wide = theta.map(lambda tensor: tensor.double())
+        wide = theta.map(lambda tensor: tensor.to(wide_dtype(tensor.device)))
         log_z, marginals = self.sums(wide)
         return log_z - wide.dot(marginals)
 

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gspen_ner.objective import Objective
-from gspen_ner.parts import Parts
+from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.solvers.state import SolverState
 
 
@@ -68,7 +68,8 @@ class MirrorDescent:
     def init(self, objective: Objective) -> MirrorState:
         nodes = objective.potentials.nodes
         tau = objective.temperature
-        step_size = torch.full((len(nodes),), self.step_size, dtype=torch.float64, device=nodes.device)
+        wide = wide_dtype(nodes.device)
+        step_size = torch.full((len(nodes),), self.step_size, dtype=wide, device=nodes.device)
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
         state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size)
         state = replace(state, dual=state.direction * 0.0)
