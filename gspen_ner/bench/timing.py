@@ -76,6 +76,7 @@ def as_table(title: str, rows: Iterable[Row], bars: dict[tuple[str, str, str], f
         wanted = "" if bar is None else f"{bar:g}x {'met' if row.ratio >= bar else 'MISSED'}"
         case = row.case if row.case != previous else ""
         previous = row.case
-        figures = f"{row.ours_ms:.3f}", row.peer, f"{row.peer_ms:.3f}", f"{row.ratio:.1f}x", wanted
+        ratio = f"{row.ratio:.1f}x" if row.ratio >= 2 else f"{row.ratio:.2f}x"
+        figures = f"{row.ours_ms:.3f}", row.peer, f"{row.peer_ms:.3f}", ratio, wanted
         table.add_row(case, row.what, *figures)
     return table

@@ -88,7 +88,7 @@ def solve(
         objective: F at one batch.
         solver: `MirrorDescent(...)` or `FrankWolfe(...)`.
         max_steps: steps after which an example is given back as it is.
-        tolerance: an example has converged when its residual is at most this.
+        tolerance: an example has converged when its residual is below this; 0 takes all steps.
         stop: the residual is the solver's `"gap"` (zero only at a stationary point, and a bound of the
             suboptimality for concave terms) or the last `"change"` of the objective (the paper's rule).
         record_trace: keep objective and residual of each step.
@@ -133,7 +133,7 @@ class _Run:
         self.steps = torch.zeros_like(self.rows)
         self.converged = torch.zeros_like(self.rows, dtype=torch.bool)
         self.history = [(state.value, self.residual)] if record_trace else None
-        self._release(self.residual <= tolerance)
+        self._release(self.residual < tolerance)
 
     def advance(self, number: int) -> None:
         """One step of all active examples."""
@@ -155,7 +155,7 @@ class _Run:
             value, residual = self.history[-1]
             value = value.index_copy(0, self.rows, state.value)
             self.history.append((value, residual.index_copy(0, self.rows, self.residual)))
-        self._release(self.residual <= self.tolerance)
+        self._release(self.residual < self.tolerance)
 
     def _release(self, done: Bool[Tensor, " K"]) -> None:
         """Take examples out of the active ones and keep their best state."""
