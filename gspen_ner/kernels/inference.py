@@ -26,8 +26,7 @@ Boundary = Float[Tensor, " L"]
 def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
     """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared)."""
     check_shapes(nodes, edges, lengths)
-    differentiable = torch.is_grad_enabled() and (nodes.requires_grad or edges.requires_grad)
-    backend = ReferenceBackend() if differentiable else choose_backend(nodes.device)
+    backend = ReferenceBackend() if _differentiable(nodes, edges) else choose_backend(nodes.device)
     sums = backend.forward_backward(nodes, edges, lengths, want)
     check_possible(sums.log_partition, nodes, edges, lengths)
     return sums
@@ -35,7 +34,7 @@ def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = 
 
 def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor, " B"]:
     """Log Z of each row in the widest float; differentiable twice."""
-    if not torch.is_grad_enabled():
+    if not _differentiable(nodes, edges):
         return forward_backward(nodes, edges, lengths, "log_partition").log_partition
     return _LogPartition.apply(nodes, edges, lengths)
 
@@ -85,6 +84,10 @@ def sample(
     """Labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1)."""
     _check_values(nodes, edges, lengths)
     return choose_backend(nodes.device).sample(nodes, edges, lengths, uniforms)
+
+
+def _differentiable(nodes: Tensor, edges: Tensor) -> bool:
+    return torch.is_grad_enabled() and (nodes.requires_grad or edges.requires_grad)
 
 
 def _check_values(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:

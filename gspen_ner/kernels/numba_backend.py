@@ -22,7 +22,7 @@ from gspen_ner.kernels.thread_pool import over_rows
 
 MAX_LOST_MASS = 1e-8  # what underflow may take from a row before it is done again more carefully
 FLOAT32_MAX_LENGTH = 1000  # roundings add up: longer float32 chains are computed in float64
-MODERATE_SCORE = 40.0  # L * exp(40 + 40) is a float32
+MODERATE_SCORE = 15.0  # float32 scores up to here are exponentiated as they are
 INTERLEAVED_MIN_ROWS = 8  # rows from which the vectors over the batch are long enough to pay
 
 _WANTED = {"log_partition": 0, "nodes": 1, "edges": 2}
@@ -43,7 +43,7 @@ class NumbaBackend:
         return device.type == "cpu"
 
     def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
-        scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
+        scores, tables, sizes, wanted = _array(nodes), _array(edges), _array(lengths), _WANTED[want]
         log_z, *rest = self._scaled(scores, tables, sizes, wanted)
         return ChainSums(torch.from_numpy(log_z), *map(_tensor, rest))
 
@@ -57,7 +57,7 @@ class NumbaBackend:
         start: Tensor | None,
         end: Tensor | None,
     ) -> Likelihood:
-        scores, tables, sizes, wanted = _array(nodes), _array(edges), lengths.numpy(), _WANTED[want]
+        scores, tables, sizes, wanted = _array(nodes), _array(edges), _array(lengths), _WANTED[want]
         if start is not None or end is not None:
             scores = scores.copy()
         if start is not None:
@@ -69,7 +69,7 @@ class NumbaBackend:
             edge_rest = np.empty((0, 0, 0, 0), node_rest.dtype)
         gold = np.empty(len(scores))
         loops = self._loops["log_space"]
-        loops.subtract_gold(scores, tables, sizes, tags.contiguous().numpy(), gold, node_rest, edge_rest)
+        loops.subtract_gold(scores, tables, sizes, _array(tags), gold, node_rest, edge_rest)
 
         def gradients(weights: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
             node_grad = np.empty_like(node_rest)
@@ -86,7 +86,7 @@ class NumbaBackend:
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)
-        loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), lengths.numpy())
+        loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), _array(lengths))
         over_rows(lambda start, stop: loop(*inputs, start, stop, scores, tags), *_work(nodes))
         if np.isnan(inputs[1]).any():  # unlike one among the nodes, the loops' maximum passes it by
             scores[poisoned_rows(nodes, edges, lengths).numpy()] = np.nan
@@ -111,12 +111,12 @@ class NumbaBackend:
         batch, length, labels = nodes.shape
         narrow = nodes.dtype == np.float32 and length <= FLOAT32_MAX_LENGTH
         dtype = np.float32 if narrow else np.float64
-        weights, tables, tops = _exponentiate(nodes, edges, dtype)
+        weights, tables, tops, growth = _exponentiate(nodes, edges, dtype)
         log_z, trusted = np.empty(batch), np.empty(batch, bool)
         marginals = np.zeros((batch, length, labels) if wanted >= 1 else (0, 0, 0), dtype)
         pairs = _pairs(tables, batch) if wanted == 2 else np.zeros((0, 0, 0, 0), dtype)
         outputs = (log_z, marginals, pairs, trusted)
-        limit = MAX_LOST_MASS / np.finfo(dtype).tiny
+        limit = MAX_LOST_MASS / (np.finfo(dtype).tiny * labels * growth)
         loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
         over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
         if wanted == 2 and tables.shape[1] == 1:
@@ -152,9 +152,9 @@ class NumbaBackend:
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """A contiguous float32 or float64 array; a view of the tensor where possible."""
+    """A contiguous array, a view of the tensor where possible; half precision becomes single."""
     tensor = tensor.detach()
-    if tensor.dtype not in (torch.float32, torch.float64):
+    if tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
     return tensor.contiguous().numpy()
 
@@ -164,7 +164,7 @@ def _tensor(array: np.ndarray | None) -> Tensor | None:
 
 
 def _doubles(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[np.ndarray, ...]:
-    return _array(nodes).astype(np.float64), _array(edges).astype(np.float64), lengths.numpy()
+    return _array(nodes).astype(np.float64), _array(edges).astype(np.float64), _array(lengths)
 
 
 def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:
@@ -172,27 +172,27 @@ def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:
     return batch, batch * length * labels * labels
 
 
-def _exponentiate(
-    nodes: np.ndarray, edges: np.ndarray, dtype: type
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """exp(nodes - max), exp(edges - max), and the maxima that were taken off at each position.
+def _exponentiate(nodes: np.ndarray, edges: np.ndarray, dtype: type) -> tuple:
+    """exp(nodes - max), exp(edges - max), the maxima that were taken off at each position, and a bound.
 
-    Moderate float32 scores need no maximum taken off: the loops notice what underflows. A table that
-    every step uses is exponentiated in float64, since its roundings would add up.
+    Moderate float32 scores need no maximum taken off: the loops notice what underflows, given the bound
+    on how much a step can multiply a number by. A table that every step uses is exponentiated in float64,
+    since its roundings would add up.
     """
-    tops = np.zeros(nodes.shape[:2])
-    if dtype == np.float32 and nodes.max() <= MODERATE_SCORE:
+    tops, growth = np.zeros(nodes.shape[:2]), 1.0
+    if dtype == np.float32 and (highest := nodes.max()) <= MODERATE_SCORE:
         weights = np.exp(nodes)
+        growth *= np.exp(max(highest, 0.0))
     else:
         tops = _finite(torch.from_numpy(nodes).amax(2).double().numpy())  # numpy is slow on a short axis
         weights = np.exp(nodes - tops[..., None]).astype(dtype, copy=False)
     if edges.shape[1] == 1:
         edges = edges.astype(np.float64)
-    if dtype == np.float32 and edges.max(initial=0.0) <= MODERATE_SCORE:
-        return weights, np.exp(edges).astype(dtype, copy=False), tops
+    if dtype == np.float32 and (highest := edges.max(initial=0.0)) <= MODERATE_SCORE:
+        return weights, np.exp(edges).astype(dtype, copy=False), tops, growth * np.exp(highest)
     top = _finite(edges.max((2, 3), keepdims=True, initial=-np.inf).astype(np.float64))
     tops[:, 1:] += top[..., 0, 0]
-    return weights, np.exp(edges - top).astype(dtype, copy=False), tops
+    return weights, np.exp(edges - top).astype(dtype, copy=False), tops, growth
 
 
 def _finite(top: np.ndarray) -> np.ndarray:

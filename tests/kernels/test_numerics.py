@@ -62,6 +62,18 @@ def test_the_future_overrules_the_past(batch, gap):
     )
 
 
+@pytest.mark.parametrize("batch", [2, 9])
+@pytest.mark.parametrize("offset", [14.0, -30.0, -70.0])
+@pytest.mark.parametrize("gap", [40.0, 60.0, 90.0, 150.0])
+def test_scores_that_are_exponentiated_as_they_are(batch, offset, gap):
+    """Moderate maxima, wide spreads: what underflows early must not be missing later."""
+    nodes = offset + torch.randn(batch, 12, 4)
+    nodes[:, :6, 1:] -= gap / 6
+    nodes[:, 6:, 0] -= gap / 3
+    edges = torch.full((4, 4), -torch.inf).fill_diagonal_(14.0)
+    check(Parts(nodes, edges), torch.full((batch,), 12))
+
+
 @pytest.mark.parametrize("batch", [1, 10])
 def test_masks_of_minus_ten_thousand(batch):
     """Flair's way of forbidding: large finite penalties in the table."""

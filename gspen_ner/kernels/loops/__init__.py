@@ -9,5 +9,6 @@ Axes: b or r row, t position, i label before, j label after.
 
 The first two live in the probability domain, where a step costs L * L multiply-adds and no exp. What
 underflows there is lost. A lost number was smaller than `tiny`, so the mass lost with it at (t, j) is at
-most tiny * beta[t, j] * scale[t]; a row is trusted while that risk stays below a limit.
+most tiny * beta[t, j] * scale[t], times what one step can multiply a number by; a row is trusted while
+that risk stays below a limit.
 """
