@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -66,6 +67,8 @@ class GSPENHead(nn.Module):
         stop: Literal["gap", "change"] = "gap",
     ) -> None:
         super().__init__()
+        if not cost >= 0:
+            raise ValueError(f"cost must not be negative, got {cost}")
         losses = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood}
         if loss not in losses:
             raise ValueError(f"loss must be one of {sorted(losses)}, got {loss!r}")
@@ -94,6 +97,9 @@ class GSPENHead(nn.Module):
     ) -> HeadLoss:
         """The training loss of each example; dropout is on in training mode."""
         objective = self._objective(potentials, polytope, context, labels)
+        if torch.is_inference_mode_enabled():  # autograd, which inference needs, cannot use its tensors
+            with torch.inference_mode(False):
+                objective = objective.detach()
         solution = self._solve(objective)
         loss = self.loss_function(objective, solution, labels)
         negative = objective.pool(loss.detach()) < 0
@@ -115,6 +121,7 @@ class GSPENHead(nn.Module):
     ) -> Objective:
         if context is None:
             context = Context(polytope.mask(potentials.nodes.shape[1]))
+        potentials = potentials.map(_at_least_single)
         if self.term.edge_inputs == "positions":
             potentials = polytope.expand(potentials)
         cost = None
@@ -132,3 +139,7 @@ class GSPENHead(nn.Module):
             stop=self.stop,
             record_trace=record_trace,
         )
+
+
+def _at_least_single(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -2,7 +2,7 @@
 
     nll          log Z(f) - <f, y>
     hinge        max_p { F(p) + cost(p) } - F(y)                         (the paper's figure 1)
-    fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + grad T(p*)
+    fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + cost + grad T(p*)
 
 The hinge's gradient is the envelope's: F is differentiated at the solution p* as if that were a constant.
 With T = 0, tau = 1 and no cost, all three are the CRF's negative log likelihood. Losses are per example;

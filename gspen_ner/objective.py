@@ -60,7 +60,8 @@ class Objective:
         """T(f, p), differentiable in everything."""
         if self.term is None:
             return marginals.nodes.new_zeros(len(marginals.nodes))
-        return self.term(self.potentials, marginals, self.context, self.noise)
+        with torch.autocast(marginals.nodes.device.type, enabled=False):  # too coarse to converge in
+            return self.term(self.potentials, marginals, self.context, self.noise)
 
     def term_value_and_grad(
         self, marginals: Parts, create_graph: bool = False
@@ -71,7 +72,7 @@ class Objective:
         """
         if self.term is None:
             return self.term_value(marginals), Parts(torch.zeros_like(marginals.nodes))
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
             inputs = [leaf.nodes]
             if self.reads_edges and leaf.edges is not None:

@@ -134,17 +134,17 @@ class Parts:
         return Parts(self.nodes[rows], edges)
 
     def merge(self, rows: Int[Tensor, " K"], update: Parts) -> Parts:
-        """A copy in which the given examples are replaced (edges must be per example)."""
-        edges = self.edges
-        if edges is not None and update.edges is not None:
-            edges = edges.index_copy(0, rows, update.edges)
+        """A copy in which the given examples are replaced (edges, if any, must be per example)."""
+        edges = None
+        if self.edges is not None and update.edges is not None:
+            edges = self.edges.index_copy(0, rows, update.edges)
         return Parts(self.nodes.index_copy(0, rows, update.nodes), edges)
 
     def where(self, keep: Bool[Tensor, " B"], other: Parts) -> Parts:
-        """Self where `keep`, else the other's example."""
-        edges = self.edges
-        if edges is not None and other.edges is not None:
-            edges = torch.where(keep[:, None, None, None], edges, other.edges)
+        """Self where `keep`, else the other's example (edges, if any, must be per example)."""
+        edges = None
+        if self.edges is not None and other.edges is not None:
+            edges = torch.where(keep[:, None, None, None], self.edges, other.edges)
         return Parts(torch.where(keep[:, None, None], self.nodes, other.nodes), edges)
 
     def per_position(self) -> Parts:

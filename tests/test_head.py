@@ -151,6 +151,54 @@ def test_negative_losses_are_reported_and_cut_off_on_demand():
     assert (cut.loss == 0).all()
 
 
+def test_masks_with_gaps():
+    crf, emissions, _, tags = base(batch=2, length=5)
+    mask = torch.tensor([[False, True, False, True, True], [True, True, True, False, True]])
+    potentials, chain = crf.potentials(emissions, mask)
+    head = GSPENHead(PaddedMLP(LABELS, 8), cost=0.0)
+    loss = head.loss(potentials, chain, crf.pack(tags, mask)).loss
+    torch.testing.assert_close(loss.float(), -crf(emissions, tags, mask, "none"), atol=1e-4, rtol=1e-5)
+    sideways = LinearChainCRF(LABELS)
+    sideways.load_state_dict(crf.state_dict())
+    packed = sideways.pack(tags.mT, mask.mT)
+    torch.testing.assert_close(packed, crf.pack(tags, mask))
+
+
+def test_gaps_on_the_simplex():
+    mask = torch.tensor([[False, True, False, True]])
+    potentials = LinearChainCRF(LABELS, batch_first=True).potentials(torch.randn(1, 4, LABELS))[0]
+    head = GSPENHead(PaddedMLP(LABELS, 2, hidden=3))
+    torch.nn.init.normal_(head.term.output.weight)
+    best = potentials.nodes[0].argmax(-1)
+    assert GSPENHead(PaddedMLP(LABELS, 2)).decode(potentials, Simplex(mask)) == [
+        [best[1].item(), best[3].item()]
+    ]
+    marginals = Simplex(mask).marginals(potentials)
+    assert head.term(potentials, marginals, Context(mask)).item() != 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "fixed_point"])
+def test_losses_under_inference_mode(loss):
+    crf, emissions, mask, tags = base()
+    head = GSPENHead(PaddedMLP(LABELS, 8, hidden=8), loss=loss).eval()
+    torch.nn.init.normal_(head.term.output.weight)
+    expected = head.loss(*crf.potentials(emissions, mask), tags).loss
+    with torch.inference_mode():
+        fresh = emissions.clone()
+        torch.testing.assert_close(head.loss(*crf.potentials(fresh, mask), tags).loss, expected.detach())
+
+
+def test_half_precision_potentials():
+    crf, emissions, mask, tags = base()
+    head = GSPENHead(PaddedMLP(LABELS, 8, hidden=8))
+    torch.nn.init.normal_(head.term.output.weight)
+    potentials, chain = crf.potentials(emissions.bfloat16(), mask)
+    head.loss(potentials, chain, tags).loss.sum().backward()
+    assert crf.transitions.grad.abs().sum() > 0
+
+
 def test_unknown_loss():
+    with pytest.raises(ValueError, match="cost must not be negative"):
+        GSPENHead(PaddedMLP(3, 4), cost=-1.0)
     with pytest.raises(ValueError, match="loss must be one of"):
         GSPENHead(PaddedMLP(3, 4), loss="log")

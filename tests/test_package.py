@@ -33,16 +33,18 @@ def test_imports_point_only_upwards():
     """No module imports from a room further down the list in the README."""
     order = [
         "parts", "labels", "kernels", "polytopes", "terms", "objective", "solvers", "losses", "decode",
-        "scorers", "head", "bench", "cli",
+        "scorers", "head", "tasks", "bench", "cli",
     ]  # fmt: skip
     for file in (ROOT / "gspen_ner").rglob("*.py"):
         room = file.relative_to(ROOT / "gspen_ner").parts[0].removesuffix(".py")
         if room == "__init__":
             continue
         for line in file.read_text().splitlines():
-            words = line.split()
+            words = line.replace("from gspen_ner import ", "import gspen_ner.").split()
             if len(words) > 1 and words[0] in ("from", "import") and words[1].startswith("gspen_ner."):
                 other = words[1].split(".")[1]
+                if other == "__version__":
+                    continue
                 assert order.index(other) <= order.index(room), f"{file}: {line}"
 
 

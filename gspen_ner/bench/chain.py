@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 
@@ -39,11 +40,12 @@ def contests(cases: tuple[Problem, ...]) -> list[tuple[Problem, Peer]]:
 
 
 def run_contest(problem: Problem, peer: Peer, seconds: float) -> Iterator[Row]:
-    """All that one peer can do on one problem; each is first checked to agree with ours."""
+    """All that one peer can do on one problem; each is first checked, in float64, to agree with ours."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="torch_struct|torchcrf")  # deprecations, not ours to mend
-        for what, contest in peer.contests(problem).items():
+        for contest in peer.contests(replace(problem, dtype=torch.float64)).values():
             contest.check()
+        for what, contest in peer.contests(problem).items():
             yield Row(str(problem), what, *_pair(compare(contest.ours, contest.peer, seconds), peer.name))
 
 

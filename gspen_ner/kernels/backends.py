@@ -30,7 +30,7 @@ class Likelihood(NamedTuple):
     """Log Z, the tags' score, and the gradients of their weighted difference.
 
     `gradients(weights)` gives those of sum_b weights[b] (score - log Z)[b] in nodes, edges (None unless
-    they were wanted), start and end scores, each in the shape and dtype of its input.
+    they were wanted), start and end scores, each in the shape of its input.
     """
 
     log_partition: Float[Tensor, " B"]

@@ -39,8 +39,8 @@ def check_shapes(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
 def check_tags(nodes: Tensor, lengths: Tensor, tags: Tensor) -> None:
     """Raise ValueError unless tags are labels of the rows."""
     batch, length, labels = nodes.shape
-    if tags.shape != (batch, length):
-        raise ValueError(f"tags must be {[batch, length]}, got {list(tags.shape)}")
+    if tags.shape != (batch, length) or tags.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"tags must be integers {[batch, length]}, got {tags.dtype} {list(tags.shape)}")
     lowest, highest = (int(value) for value in torch.aminmax(tags))
     if lowest < 0 or highest >= labels:  # allowed in padding
         inside = torch.arange(length, device=nodes.device) < lengths[:, None]

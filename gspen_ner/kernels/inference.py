@@ -1,7 +1,7 @@
 """Checked, differentiable chain inference on whatever backend fits.
 
 The gradient of log Z is the marginals, so one forward-backward serves value and gradient on every
-backend. Gradients *of* marginals (second derivatives of log Z) go through the reference backend.
+backend. Gradients *of* marginals (second derivatives of log Z) are taken through the reference backend.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ Boundary = Float[Tensor, " L"]
 def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
     """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared)."""
     check_shapes(nodes, edges, lengths)
-    backend = ReferenceBackend() if _differentiable(nodes, edges) else choose_backend(nodes.device)
-    sums = backend.forward_backward(nodes, edges, lengths, want)
+    if _differentiable(nodes, edges):
+        log_z, node_marginals, edge_marginals = _Sums.apply(nodes, edges, lengths, want)
+        return ChainSums(log_z, node_marginals, edge_marginals)
+    sums = choose_backend(nodes.device).forward_backward(nodes, edges, lengths, want)
     check_possible(sums.log_partition, nodes, edges, lengths)
     return sums
 
@@ -95,6 +97,34 @@ def _check_values(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
         forward_backward(nodes, edges, lengths, "log_partition")
 
 
+class _Sums(torch.autograd.Function):
+    """Forward-backward by the chosen backend; its derivatives through the reference."""
+
+    @staticmethod
+    def forward(ctx, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want):
+        ctx.save_for_backward(nodes, edges, lengths)
+        ctx.want = want
+        ctx.set_materialize_grads(False)
+        return tuple(forward_backward(nodes, edges, lengths, want))
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor | None):
+        nodes, edges, lengths = ctx.saved_tensors
+        second = torch.is_grad_enabled()
+        with torch.enable_grad():
+            inputs = _alias(nodes, second), _alias(edges, second)
+            sums = ReferenceBackend().forward_backward(*inputs, lengths, ctx.want)
+            used = [(value, grad) for value, grad in zip(sums, grads, strict=True) if grad is not None]
+            values, weights = zip(*used, strict=True)
+            found = torch.autograd.grad(values, inputs, weights, create_graph=second, materialize_grads=True)
+        return *found, None, None
+
+
+def _alias(tensor: Tensor, connected: bool) -> Tensor:
+    """A tensor to differentiate with respect to: itself alone, not what it was computed from."""
+    return tensor.view_as(tensor) if connected else tensor.detach().requires_grad_()
+
+
 class _LogPartition(torch.autograd.Function):
     """log Z, whose gradient is the marginals."""
 
@@ -108,7 +138,9 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         nodes, edges, lengths, node_marginals, edge_marginals = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody wants second derivatives
-            _, node_marginals, edge_marginals = forward_backward(nodes, edges, lengths)
+            _, node_marginals, edge_marginals = ReferenceBackend().forward_backward(
+                nodes, edges, lengths, "edges"
+            )
         return *_weigh(ctx, grad, nodes, edges, node_marginals, edge_marginals), None
 
 
@@ -142,11 +174,15 @@ class _LogLikelihood(torch.autograd.Function):
 
 def _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags):
     """The likelihood's gradient, itself differentiable."""
+    needed = ctx.needs_input_grad[:4]
+    nodes, edges, start, end = inputs = [
+        _alias(tensor, connected=True) if need else tensor
+        for tensor, need in zip((nodes, edges, start, end), needed, strict=True)
+    ]
     folded = fold_boundaries(nodes, lengths, start, end)
     value = sequence_score(folded, edges, lengths, tags) - _LogPartition.apply(folded, edges, lengths)
-    needed = ctx.needs_input_grad[:4]
-    inputs = [tensor for tensor, need in zip((nodes, edges, start, end), needed, strict=True) if need]
-    found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
+    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
+    found = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
     return *(next(found) if need else None for need in needed), None, None
 
 

@@ -1,8 +1,8 @@
 """Chain inference on the CPU by compiled loops: torch tensors in and out of `loops`.
 
-numba is imported with the first inference, not with the package. Small array work is numpy's: a call of
-it costs a fraction of one of torch's, and its exp is the same in every thread (torch's first exp of a
-process was seen to be right to four digits only in the half that its second thread computed).
+numba is imported with the first inference, not with the package. Small array work is numpy's, a call of
+which costs a fraction of one of torch's. That holds for exp too: torch 2.13's first one in a process was
+seen to be right to four digits only in the half of the array that its second thread computed.
 """
 
 from __future__ import annotations
@@ -77,10 +77,9 @@ class NumbaBackend:
             boundaries = np.zeros((2, nodes.shape[2]), node_rest.dtype)
             results = node_grad, edge_grad, boundaries
             loops.weigh_rows(-weights.double().numpy(), sizes, node_rest, edge_rest, *results)
-            found = (torch.from_numpy(array).to(nodes.dtype) for array in (node_grad, *boundaries))
-            node_result, start_result, end_result = found
-            edge_result = torch.from_numpy(edge_grad).to(edges.dtype) if wanted == 2 else None
-            return node_result, edge_result, start_result, end_result
+            start_grad, end_grad = torch.from_numpy(boundaries)
+            edge_result = torch.from_numpy(edge_grad) if wanted == 2 else None
+            return torch.from_numpy(node_grad), edge_result, start_grad, end_grad
 
         return Likelihood(torch.from_numpy(log_z), torch.from_numpy(gold), gradients)
 

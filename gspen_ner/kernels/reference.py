@@ -36,12 +36,20 @@ class ReferenceBackend:
         node_marginals = _exp_where(mask[..., None], beliefs - log_z[:, None, None])
         if want == "nodes":
             return ChainSums(log_z, node_marginals.to(dtype), None)
-        joint = []
-        for t in range(1, scores.shape[1]):
+        batch, length, labels = scores.shape
+        counts, pairs = scores.new_zeros(batch, labels, labels), []
+        for t in range(1, length):
             ahead = (scores[:, t] + betas[t])[:, None, :] + alphas[t - 1][:, :, None]
             pair = ahead + _table(tables, t - 1) - log_z[:, None, None]
-            joint.append(_exp_where(mask[:, t, None, None], pair))
-        return ChainSums(log_z, node_marginals.to(dtype), _collect(joint, tables, scores).to(dtype))
+            pair = _exp_where(mask[:, t, None, None], pair)
+            if tables.shape[1] == 1:
+                counts = counts + pair
+            else:
+                pairs.append(pair.to(dtype))
+        if tables.shape[1] == 1:
+            return ChainSums(log_z, node_marginals.to(dtype), counts[:, None].to(dtype))
+        edges = torch.stack(pairs, 1) if pairs else scores.new_zeros(batch, 0, labels, labels, dtype=dtype)
+        return ChainSums(log_z, node_marginals.to(dtype), edges)
 
     def likelihood(
         self,
@@ -62,7 +70,7 @@ class ReferenceBackend:
         def gradients(weights: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
             present = mask.to(torch.promote_types(nodes.dtype, torch.float32))
             rest = (-node_marginals).scatter_add(2, tags[..., None], present[..., None])
-            node_grad = (weights.to(rest.dtype)[:, None, None] * rest).to(nodes.dtype)
+            node_grad = weights.to(rest.dtype)[:, None, None] * rest
             rows = torch.arange(len(nodes), device=nodes.device)
             boundaries = node_grad[:, 0].sum(0), node_grad[rows, lengths - 1].sum(0)
             if edge_marginals is None:
@@ -74,7 +82,7 @@ class ReferenceBackend:
             edge_grad = weights.to(rest.dtype)[:, None, None, None] * rest
             if len(edges) == 1:
                 edge_grad = edge_grad.sum(0, keepdim=True)
-            return node_grad, edge_grad.to(edges.dtype), *boundaries
+            return node_grad, edge_grad, *boundaries
 
         return Likelihood(log_z, score, gradients)
 
@@ -151,17 +159,6 @@ def _backward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
         step = _log_sum_exp(_table(tables, t - 1) + (scores[:, t] + betas[-1])[:, None, :], 2)
         betas.append(torch.where(mask[:, t, None], step, 0.0))
     return betas[::-1]
-
-
-def _collect(joint: list[Tensor], tables: Tensor, scores: Tensor) -> Tensor:
-    """Pair marginals as the tables are given: per position, or summed to expected counts."""
-    batch, length, labels = scores.shape
-    if tables.shape[1] == length - 1:
-        return torch.stack(joint, 1) if joint else scores.new_zeros(batch, 0, labels, labels)
-    total = scores.new_zeros(batch, labels, labels)
-    for pair in joint:
-        total = total + pair
-    return total[:, None]
 
 
 def _log_sum_exp(x: Tensor, dim: int) -> Tensor:

@@ -5,7 +5,7 @@
     argmax(theta)        = argmax_{p in M} <theta, p>, a vertex
 
 A polytope holds what a batch's examples share or differ in (lengths, a graph), never scores.
-Values come in the widest float, marginals in the dtype of theta.
+Values come in the widest float, marginals in the dtype of theta (single, if that is half).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gspen_ner.kernels.checks import check_possible
+from gspen_ner.kernels.checks import check_possible, check_tags
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.polytope import Polytope
 
@@ -41,22 +41,29 @@ class Simplex(Polytope):
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
         scores = self._scores(theta)
         log_z = scores.logsumexp(-1).sum(1)
-        no_edges = torch.zeros(1, 1, *scores.shape[-1:] * 2, device=scores.device)
-        check_possible(log_z, theta.nodes, no_edges, self.present.sum(1))
+        self._check(log_z, scores)
         probabilities = torch.softmax(scores, -1) * self.present[..., None]
         return log_z, Parts(probabilities.to(theta.nodes.dtype))
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
-        return self._scores(theta).argmax(-1).masked_fill(~self.present, -1)
+        scores = self._scores(theta)
+        self._check(scores.amax(-1).sum(1), scores)
+        return scores.argmax(-1).masked_fill(~self.present, -1)
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
-        return Parts(Parts.one_hot(labels, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
+        inside = labels.masked_fill(~self.present, 0)
+        check_tags(like.nodes, torch.full(labels.shape[:1], labels.shape[1]), inside)
+        return Parts(Parts.one_hot(inside, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
 
     def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
         return entropies(marginals.nodes).sum(1)
 
     def select(self, rows: Int[Tensor, " K"]) -> Simplex:
         return Simplex(self.present[rows])
+
+    def _check(self, values: Tensor, scores: Tensor) -> None:
+        batch, nodes, labels = scores.shape
+        check_possible(values, scores, scores.new_zeros(1, 1, labels, labels), torch.full((batch,), nodes))
 
     def _scores(self, theta: Parts) -> Tensor:
         """Node scores; padding is one certain label, which adds nothing to log Z."""

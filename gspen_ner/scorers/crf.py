@@ -49,10 +49,6 @@ class LinearChainCRF(nn.Module):
         [1.0, 1.0, 0.0, 0.0]
     """
 
-    legal_start: Tensor
-    legal_table: Tensor
-    legal_end: Tensor
-
     def __init__(self, num_labels: int, batch_first: bool = False, constraints: Labels | None = None) -> None:
         super().__init__()
         if num_labels < 1:
@@ -63,10 +59,7 @@ class LinearChainCRF(nn.Module):
         self.start_transitions = nn.Parameter(torch.empty(num_labels))
         self.end_transitions = nn.Parameter(torch.empty(num_labels))
         self.transitions = nn.Parameter(torch.empty(num_labels, num_labels))
-        self.constrained = constraints is not None
-        if constraints is not None:
-            for name, allowed in constraints.legal._asdict().items():
-                self.register_buffer(f"legal_{name}", allowed, persistent=False)
+        self.constraints = constraints
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -75,7 +68,8 @@ class LinearChainCRF(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def extra_repr(self) -> str:
-        return f"num_labels={self.num_labels}, batch_first={self.batch_first}, constrained={self.constrained}"
+        scheme = None if self.constraints is None else self.constraints.scheme
+        return f"num_labels={self.num_labels}, batch_first={self.batch_first}, constraints={scheme}"
 
     def forward(
         self,
@@ -110,7 +104,8 @@ class LinearChainCRF(nn.Module):
             start, table, end = self._transitions()
             nodes = rows.pack(rows.emissions)
             likelihood = kernels.log_likelihood(nodes, table[None, None], rows.lengths, gold, start, end)
-        return _reduce(likelihood.to(emissions.dtype), rows.lengths, reduction)
+        dtype = torch.promote_types(emissions.dtype, self.transitions.dtype)
+        return _reduce(likelihood, rows.lengths, reduction).to(dtype)
 
     @torch.no_grad()
     def decode(self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None) -> list[list[int]]:
@@ -162,8 +157,24 @@ class LinearChainCRF(nn.Module):
     def potentials(
         self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
     ) -> tuple[Parts, Chain]:
-        """Scores and chains, batch first and without gaps: what `GSPENHead` takes."""
+        """Scores and chains, batch first and without gaps: what `GSPENHead` takes.
+
+        Labels and mentions that go with them must be brought into the same form by `pack`.
+        """
         return self._chain(self._rows(emissions, mask))
+
+    def pack(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Values per position (labels, mentions) as `potentials` lays positions out.
+
+        Example:
+            >>> crf = LinearChainCRF(3, batch_first=True)
+            >>> crf.pack(torch.tensor([[9, 1, 9, 2]]), torch.tensor([[False, True, False, True]]))
+            tensor([[1, 2, 9, 9]])
+        """
+        if not self.batch_first:
+            values = values.transpose(0, 1)
+            mask = None if mask is None else mask.transpose(0, 1)
+        return _Rows(values, mask).pack(values)
 
     def _rows(self, emissions: Tensor, mask: Tensor | None) -> _Rows:
         if emissions.dim() != 3 or emissions.shape[2] != self.num_labels:
@@ -180,13 +191,14 @@ class LinearChainCRF(nn.Module):
 
     def _transitions(self) -> tuple[Tensor, Tensor, Tensor]:
         """Start, transition and end scores, with -inf where the label scheme forbids something."""
-        if not self.constrained:
-            return self.start_transitions, self.transitions, self.end_transitions
-        return (
-            self.start_transitions.masked_fill(~self.legal_start, -torch.inf),
-            self.transitions.masked_fill(~self.legal_table, -torch.inf),
-            self.end_transitions.masked_fill(~self.legal_end, -torch.inf),
+        scores = self.start_transitions, self.transitions, self.end_transitions
+        if self.constraints is None:
+            return scores
+        start, table, end = (
+            score.masked_fill(~allowed.to(score.device), -torch.inf)
+            for score, allowed in zip(scores, self.constraints.legal, strict=True)
         )
+        return start, table, end
 
     def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
         start, table, end = self._transitions()
@@ -198,7 +210,7 @@ class _Rows:
     """A batch of emissions whose masked positions are squeezed out, and put back afterwards."""
 
     def __init__(self, emissions: Tensor, mask: Tensor | None) -> None:
-        batch, length, _ = emissions.shape
+        batch, length = emissions.shape[:2]
         self.emissions = emissions
         self.order: Tensor | None = None
         if mask is None:

@@ -82,9 +82,10 @@ class FrankWolfe:
         state = tried.where(accepted, replace(state, curvature=state.curvature * 2))
         return replace(state, moved=accepted)
 
-    def theta(self, objective: Objective, state: FrankWolfeState) -> Parts:
-        """The linearised scores at the iterate, over the temperature if there is one."""
-        return (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
+    def finish(self, objective: Objective, state: FrankWolfeState) -> tuple[Parts, Parts]:
+        """Theta: the linearised scores at the iterate, over the temperature if there is one."""
+        theta = (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
+        return theta, state.marginals
 
     def _towards(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
         return state.marginals * (1 - gamma) + state.target * gamma

@@ -26,6 +26,8 @@ from gspen_ner.objective import Objective
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.solvers.state import SolverState
 
+MAX_STEP_SIZE = 1e4
+
 
 @dataclass(frozen=True)
 class MirrorState(SolverState):
@@ -87,13 +89,16 @@ class MirrorDescent:
         distance = objective.pool(self._divergence(objective, tried, state, e))
         rounding = torch.finfo(state.dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
         accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
-        tried = replace(tried, step_size=eta * 1.5, gap=self._gap(objective, tried))
+        longer = torch.where(rise > 0, (eta * 1.5).clamp_max(MAX_STEP_SIZE), eta)
+        tried = replace(tried, step_size=longer, gap=self._gap(objective, tried))
         if accepted.all():
             return tried
         return replace(tried.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
 
-    def theta(self, objective: Objective, state: MirrorState) -> Parts:
-        return objective.linear * state.scale + state.dual
+    def finish(self, objective: Objective, state: MirrorState) -> tuple[Parts, Parts]:
+        theta = objective.linear * state.scale + state.dual
+        complete = state.marginals.edges is not None
+        return theta, state.marginals if complete else objective.polytope.marginals(theta)
 
     def _evaluate(
         self, objective: Objective, scale: float | Tensor, dual: Parts, step_size: Tensor

@@ -38,8 +38,8 @@ class Solver(Protocol):
     def step(self, objective: Objective, state: Any, number: int) -> SolverState:
         """One step, counted from 1: at most one new evaluation of the objective."""
 
-    def theta(self, objective: Objective, state: Any) -> Parts:
-        """Scores whose best labelling is the prediction at this state."""
+    def finish(self, objective: Objective, state: Any) -> tuple[Parts, Parts]:
+        """Theta, the scores whose best labelling is the prediction, and the marginals with their edges."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Solution:
         marginals: p, with edge marginals.
         value: F(p); of coupled examples, each one's share.
         steps: steps taken for each example.
-        residual: bound on the distance from a stationary point (the gap), or the last change of F.
+        residual: gap or change of F at the last iterate (not always the best: see `schedule`).
         converged: residual came below the tolerance.
         trace: objective and residual by step, if it was recorded.
     """
@@ -102,6 +102,8 @@ def solve(
         >>> solution.steps, solution.converged  # a new term is zero: the start is the solution
         (tensor([0, 0]), tensor([True, True]))
     """
+    if stop not in ("gap", "change"):
+        raise ValueError(f'stop must be "gap" or "change", got {stop!r}')
     if max_steps < 0 or not tolerance >= 0:
         raise ValueError(f"max_steps and tolerance must not be negative, got {max_steps}, {tolerance}")
     with torch.inference_mode(False), torch.no_grad():
@@ -127,7 +129,6 @@ class _Run:
         self.whole = self.objective = objective
         self.final = self.best = self.state = state = solver.init(objective)
         self.residual = state.gap if stop == "gap" else torch.full_like(state.gap, torch.inf)
-        self.best_residual = self.residual
         self.final_residual = self.residual.clone()
         self.rows = torch.arange(len(state.value), device=state.value.device)
         self.steps = torch.zeros_like(self.rows)
@@ -146,11 +147,9 @@ class _Run:
             self.residual = state.gap
         self.steps[self.rows] = number
         if self.solver.monotone:
-            self.best, self.best_residual = state, self.residual
+            self.best = state
         else:
-            better = pool(state.value) >= pool(self.best.value)
-            self.best = state.where(better, self.best)
-            self.best_residual = torch.where(better, self.residual, self.best_residual)
+            self.best = state.where(pool(state.value) >= pool(self.best.value), self.best)
         if self.history is not None:
             value, residual = self.history[-1]
             value = value.index_copy(0, self.rows, state.value)
@@ -167,26 +166,23 @@ class _Run:
         self.rows, self.residual = self.rows[left], self.residual[left]
         if len(left):
             self.objective, self.state = self.objective.select(left), self.state.select(left)
-            self.best, self.best_residual = self.best.select(left), self.best_residual[left]
+            self.best = self.best.select(left)
 
     def _keep(self, chosen: Bool[Tensor, " K"]) -> None:
         """Write the best state of some active examples where all examples' states are."""
         if len(chosen) == len(self.steps) and chosen.all():
-            self.final, self.final_residual = self.best, self.best_residual
+            self.final, self.final_residual = self.best, self.residual
             return
         rows = self.rows[chosen]
         self.final = self.final.merge(rows, self.best.select(chosen.nonzero().flatten()))
-        self.final_residual[rows] = self.best_residual[chosen]
+        self.final_residual[rows] = self.residual[chosen]
 
     def finish(self) -> Solution:
         """What was found; examples that did not converge are given as they are."""
         if len(self.rows):
             self._keep(torch.ones_like(self.rows, dtype=torch.bool))
         final = self.final
-        theta = self.solver.theta(self.whole, final)
-        marginals = final.marginals
-        if marginals.edges is None and theta.edges is not None:
-            marginals = self.whole.polytope.marginals(theta)
+        theta, marginals = self.solver.finish(self.whole, final)
         trace = None
         if self.history is not None:
             values, residuals = zip(*self.history, strict=True)

@@ -5,7 +5,7 @@
 
 A weighs what the other mentions say on average, W how many of them say it. Both are used symmetrised,
 since only A + A' matters, and start at zero. The sentences of a document share one score, so they are
-inferred together (`groups`); a sentence without a document is a document of its own.
+inferred together (`groups`); give a sentence that stands alone a document number of its own.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def match_mentions(
 ) -> Int[Tensor, "B N"]:
     """Number the mentions of a batch of sentences: equal numbers, same word in the same document.
 
-    A mention is a token with an upper-case letter; case does not distinguish ("U.N." and "u.n." would,
-    but only the first is a mention; "Paris" and "PARIS" are one). Others, and padding, are -1.
+    A mention is a token with an upper-case letter, and case does not distinguish mentions: "Paris" and
+    "PARIS" are one, "paris" is none. Tokens that are no mention, and padding, are -1.
     """
     if len(sentences) != len(documents):
         raise ValueError(f"{len(sentences)} sentences but {len(documents)} document numbers")

@@ -50,6 +50,8 @@ class PaddedMLP(GlobalTerm):
         read_potentials: bool = False,
     ) -> None:
         super().__init__()
+        if edge_inputs not in ("none", "counts", "positions"):
+            raise ValueError(f'edge_inputs must be "none", "counts" or "positions", got {edge_inputs!r}')
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         if min(num_labels, max_length, hidden) < 1:
@@ -71,8 +73,8 @@ class PaddedMLP(GlobalTerm):
         if noise is not None:
             inputs = inputs * noise
         batch, length, width = inputs.shape
-        if length > self.max_length:
-            inputs = nn.functional.pad(inputs, (0, 0, 0, -length % self.max_length))
+        rest = -length % self.max_length if length > self.max_length else 0  # of the last window
+        inputs = nn.functional.pad(inputs, (0, 0, 0, rest)) if rest else inputs
         windows = inputs.reshape(batch, -1, min(length, self.max_length) * width)
         hidden = windows @ self.input.weight[:, : windows.shape[-1]].mT + self.input.bias
         if self.counts is not None:
@@ -80,7 +82,8 @@ class PaddedMLP(GlobalTerm):
                 raise ValueError("the term reads expected transitions: the marginals have no edges")
             hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
         scores = self.output(nn.functional.softplus(hidden)).squeeze(-1)
-        return (scores * context.mask[:, :: self.max_length]).sum(1)
+        reached = nn.functional.pad(context.mask, (0, rest))
+        return (scores * reached.view(batch, scores.shape[1], -1).any(2)).sum(1)
 
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
         if self.dropout == 0:

@@ -118,8 +118,10 @@ class TermSum(GlobalTerm):
         return tuple(term.draw_noise(potentials, context) for term in self.terms)
 
     def groups(self, context: Context) -> Int[Tensor, " B"] | None:
-        coupled = [term.groups(context) for term in self.terms]
-        return next((groups for groups in coupled if groups is not None), None)
+        coupled = [groups for term in self.terms if (groups := term.groups(context)) is not None]
+        if any(not torch.equal(groups, coupled[0]) for groups in coupled):
+            raise ValueError("terms of one sum couple the examples in different ways")
+        return coupled[0] if coupled else None
 
 
 def select_noise(noise: Noise, rows: Int[Tensor, " K"]) -> Noise:

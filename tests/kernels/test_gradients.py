@@ -76,6 +76,17 @@ def test_gradients_are_finite_where_everything_is_forbidden():
     assert all(torch.isfinite(tensor).all() for tensor in (*grads, *second))
 
 
+def test_inputs_that_depend_on_each_other_are_not_counted_twice():
+    from gspen_ner import LinearChainCRF
+
+    crf = LinearChainCRF(3, batch_first=True).double()
+    tags, x = torch.tensor([[0, 1, 2]]), torch.randn(1, 3, 3, dtype=torch.float64)
+    loss = -crf(x + crf.start_transitions, tags)
+    (plain,) = torch.autograd.grad(loss, crf.start_transitions, retain_graph=True)
+    (connected,) = torch.autograd.grad(loss, crf.start_transitions, create_graph=True)
+    torch.testing.assert_close(connected, plain)
+
+
 def test_no_gradient_is_asked_for_by_inputs_without_one():
     nodes = torch.randn(2, 3, 3, requires_grad=True)
     chain = Chain(torch.tensor([3, 2]))

@@ -74,6 +74,45 @@ def test_scores_that_are_exponentiated_as_they_are(batch, offset, gap):
     check(Parts(nodes, edges), torch.full((batch,), 12))
 
 
+@pytest.mark.parametrize("batch", [1, 9])
+def test_the_first_position_underflows(batch):
+    check(
+        Parts(torch.tensor([[[-95.0, -96.0]]]).expand(batch, 1, 2), torch.zeros(2, 2)),
+        torch.ones(batch).long(),
+    )
+    nodes = torch.tensor([[[-80.0, -110.0], [-60.0, 0.0]]]).expand(batch, 2, 2)
+    edges = torch.full((2, 2), -torch.inf).fill_diagonal_(0.0)
+    check(Parts(nodes, edges), torch.full((batch,), 2))
+    longer = torch.nn.functional.pad(nodes, (0, 0, 0, 3))
+    check(Parts(longer, edges), torch.randint(1, 6, (batch,)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_tiny_norms(dtype):
+    nodes = torch.tensor([[500.0, -50, 1000], [500, -100, -100], [-100, -1, -1000]], dtype=dtype)
+    first = torch.tensor([[-1, 1, -1000], [-0.4, 1, -100], [-500, -45, -50]], dtype=dtype)
+    second = torch.tensor([[1.0, 1, -1000], [1000, -100, 500], [-50, -50, -100]], dtype=dtype)
+    theta = Parts(nodes.expand(8, 3, 3), torch.stack([first, second])[None])
+    check(theta, torch.full((8,), 3))
+
+
+@pytest.mark.parametrize("batch", [3, 9])
+@pytest.mark.parametrize("seed", range(40))
+def test_wild_mixtures(batch, seed):
+    """Scores from tiny to huge side by side."""
+    random = torch.Generator().manual_seed(seed)
+    values = torch.tensor([-1000.0, -500, -110, -95, -60, -30, -1, 0, 1, 14, 30, 100, 500])
+
+    def draw(*shape):
+        return values[torch.randint(0, len(values), shape, generator=random)] + torch.rand(
+            *shape, generator=random
+        )
+
+    rows, positions = (batch, 4) if seed % 2 else (1, 1)
+    lengths = torch.randint(1, 6, (batch,), generator=random)
+    check(Parts(draw(batch, 5, 3), draw(rows, positions, 3, 3)), lengths)
+
+
 @pytest.mark.parametrize("batch", [1, 10])
 def test_masks_of_minus_ten_thousand(batch):
     """Flair's way of forbidding: large finite penalties in the table."""

@@ -14,6 +14,7 @@ from gspen_ner import (
     Objective,
     PaddedMLP,
     Parts,
+    Simplex,
     solve,
 )
 from tests.solvers.problems import LABELS, LENGTHS, Concave, EdgeConcave, grid, objective, random_mlp
@@ -170,13 +171,40 @@ def test_masks_never_leak_into_the_solution():
     ):
         for temperature in (0.0, 1.0):
             for term in (random_mlp(3.0), EdgeConcave()):
-                if term.edge_inputs == "counts" and isinstance(solver, FrankWolfe) and temperature:
-                    continue
                 solution = solve(objective(term, temperature, masks=True), solver, max_steps=10)
                 assert torch.isfinite(solution.marginals.nodes).all()
                 assert torch.isfinite(solution.value).all()
                 assert (solution.marginals.nodes[:, 0, 1] == 0).all()
                 assert torch.isneginf(solution.theta.nodes[:, 0, 1]).all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("solver", [MirrorDescent(), FrankWolfe()], ids=repr)
+def test_marginals_are_the_iterate_also_on_a_simplex_with_unused_edges(solver, temperature):
+    problem = objective(random_mlp(3.0), temperature)
+    problem = replace(problem, polytope=Simplex(problem.polytope.mask(4)))
+    solution = solve(problem, solver, max_steps=6)
+    bare = Parts(problem.potentials.nodes)
+    value = bare.dot(solution.marginals) + problem.term_value(solution.marginals)
+    value = value + temperature * problem.polytope.entropy(solution.marginals)
+    torch.testing.assert_close(value, solution.value)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_steps_stay_finite(temperature, dtype):
+    for term in (None, Concave(0.5)):
+        solution = solve(objective(term, temperature, dtype), MirrorDescent(), max_steps=600, tolerance=0.0)
+        assert torch.isfinite(solution.value).all()
+        assert torch.isfinite(solution.theta.nodes).all()
+
+
+def test_autocast_does_not_reach_the_term():
+    problem = objective(random_mlp(3.0).float(), 1.0, torch.float32)
+    expected = solve(problem, MirrorDescent(), max_steps=30, tolerance=1e-4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = solve(problem, MirrorDescent(), max_steps=30, tolerance=1e-4)
+    torch.testing.assert_close(found.value, expected.value)
 
 
 def test_under_no_grad_and_inference_mode():
@@ -200,6 +228,8 @@ def test_settings_are_checked():
         FrankWolfe(schedule="exact")
     with pytest.raises(ValueError, match="oracle must be"):
         FrankWolfe(oracle="lp")
+    with pytest.raises(ValueError, match="stop must be"):
+        solve(problem, MirrorDescent(), stop="gaps")
     with pytest.raises(ValueError, match="must not be negative"):
         solve(problem, MirrorDescent(), max_steps=-1)
     with pytest.raises(ValueError, match="temperature must not be negative"):

@@ -1,8 +1,8 @@
 """The compiled loops of chain inference: serial, without the GIL, over a range of rows.
 
-    interleaved   one transition table for the whole batch: the batch is the innermost axis, so that every
-                  operation is a long vector operation
-    rowwise       a table (or tables) of its own for each row: one row after the other
+    interleaved   rows that share their table (or their table at each position): the batch is the innermost
+                  axis, so that every operation is a long vector operation
+    rowwise       rows with tables of their own, or only a few rows: one after the other
     log_space     safe at any spread: rows the two others do not vouch for; k-best; sampling
 
 Axes: b or r row, t position, i label before, j label after.

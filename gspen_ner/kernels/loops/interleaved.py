@@ -65,7 +65,7 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
     """Normalised forward sums of a block, their scales and log Z; across[t, j, r] are its weights."""
     labels = weights.shape[2]
     norm = np.empty(BLOCK, weights.dtype)
-    product = np.ones(BLOCK)  # of up to four norms: a logarithm costs more than the rest of a step
+    product = np.ones(BLOCK)  # of norms, until it gets extreme: a logarithm costs more than a step
     rows = len(block)
     for r in range(rows):
         log_z[block[r]] = 0.0
@@ -92,8 +92,8 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
         for j in range(labels):
             for r in range(rows):
                 alpha[t, j, r] *= scale[t, r]
-        if t % 4 == 3:
-            for r in range(rows):
+        for r in range(rows):
+            if not 1e-150 < product[r] < 1e150:
                 log_z[block[r]] += math.log(product[r])
                 product[r] = 1.0
     for r in range(len(block)):
@@ -166,7 +166,7 @@ def scaled_forward_backward(
         for r in range(len(block)):
             total = 0.0  # a NaN in beta would not survive the maximum above; it does a sum
             for j in range(labels):
-                total += beta[j, r]
+                total += beta[j, r] * scale[0, r]
             safe = risk[r] <= risk_limit and total <= risk_limit
             trusted[block[r]] = safe and math.isfinite(log_z[block[r]])
 

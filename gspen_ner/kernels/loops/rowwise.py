@@ -1,4 +1,4 @@
-"""Chains with tables of their own, one row after the other."""
+"""One row after the other: chains with tables of their own, and small batches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def scaled_forward_backward(
                     else:
                         for j in range(labels):
                             pairs[b, t - 1, i, j] *= mass * onward[j]
-        trusted[b] = trust and beta.sum() <= risk_limit
+        trusted[b] = trust and beta.sum() * scale[0] <= risk_limit
 
 
 @compiled

@@ -1,0 +1,1 @@
+"""What each task reads and how it is scored."""

@@ -1,0 +1,200 @@
+"""Reading tagged sentences from files: CoNLL columns and JSON lines.
+
+Whatever scheme a file is tagged in (IOB1, IOB2, BIOES), sentences come out in strict BIO. Sequences that
+the file's own scheme does not allow are repaired, and counted, or refused with `strict`; a malformed line
+is an error that names file and line, and nothing is read of such a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gspen_ner.labels import Span, tags_of_spans
+
+FileScheme = Literal["auto", "IOB1", "BIO", "BIOES"]
+DOCUMENT_MARK = "-DOCSTART-"
+
+
+@dataclass(frozen=True)
+class TaggedSentence:
+    """A sentence in strict BIO, and the number of the document it stands in."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    document: int
+
+
+@dataclass(frozen=True)
+class TaggedFile:
+    """What was read from one file."""
+
+    path: Path
+    sentences: list[TaggedSentence]
+    scheme: str
+    repaired: int = 0
+    """Sentences whose tags the file's scheme does not allow."""
+    has_documents: bool = False
+    """Whether the file says where documents begin; if not, each sentence is a document of its own."""
+    repaired_lines: list[int] = field(default_factory=list)
+    """Where the first few of the repaired sentences begin."""
+
+
+@dataclass(frozen=True)
+class _Raw:
+    tokens: list[str]
+    tags: list[str]
+    document: int
+    line: int
+
+
+def read_tagged_file(
+    path: str | Path,
+    *,
+    token_column: int = 0,
+    tag_column: int = -1,
+    scheme: FileScheme = "auto",
+    strict: bool = False,
+) -> TaggedFile:
+    """Read CoNLL columns, or JSON lines if the name ends in .jsonl or .json.
+
+    Args:
+        path: the file, UTF-8 with or without a byte order mark, any line ends.
+        token_column: which column holds the token; negative counts from the end.
+        tag_column: which column holds the tag.
+        scheme: how the file is tagged; `"auto"` finds out.
+        strict: refuse tag sequences that the scheme does not allow instead of repairing them.
+
+    JSON lines are objects with `tokens` and `tags` (lists of equal length) and, optionally, `document`.
+    """
+    path = Path(path)
+    lines = _lines(path)
+    if path.suffix in (".jsonl", ".json"):
+        raw, marked = list(_from_json(path, lines)), False
+        marked = any(sentence.document >= 0 for sentence in raw)
+    else:
+        raw = list(_from_columns(path, lines, token_column, tag_column))
+        marked = any(line.split(maxsplit=1)[:1] == [DOCUMENT_MARK] for line in lines)
+    found = _detect(raw) if scheme == "auto" else scheme
+    sentences, repaired = [], []
+    for number, sentence in enumerate(raw):
+        spans, legal = _spans(sentence.tags, found)
+        if not legal:
+            if strict:
+                raise ValueError(
+                    f"{path}:{sentence.line}: the tags of this sentence are not legal {found}: "
+                    f"{' '.join(sentence.tags)}"
+                )
+            repaired.append(sentence.line)
+        document = sentence.document if marked else number
+        tags = tags_of_spans(spans, len(sentence.tokens), "BIO")
+        sentences.append(TaggedSentence(tuple(sentence.tokens), tuple(tags), document))
+    return TaggedFile(path, sentences, found, len(repaired), marked, repaired[:10])
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}): {error.reason}") from None
+    return text.splitlines()
+
+
+def _from_columns(path: Path, lines: Sequence[str], token_column: int, tag_column: int) -> Iterator[_Raw]:
+    """Sentences end at blank lines; a line that starts with -DOCSTART- begins a document."""
+    tokens: list[str] = []
+    tags: list[str] = []
+    document, start, width = -1, 0, None
+    for number, line in enumerate([*lines, ""], 1):
+        columns = line.split()
+        if not columns or columns[0] == DOCUMENT_MARK:
+            if tokens:
+                yield _Raw(tokens, tags, document, start)
+                tokens, tags = [], []
+            document += bool(columns)
+            continue
+        width = width or len(columns)
+        if len(columns) != width or width < 2:
+            raise ValueError(
+                f"{path}:{number}: expected {max(width, 2)} columns, got {len(columns)}: {line!r}"
+            )
+        try:
+            token, tag = columns[token_column], columns[tag_column]
+        except IndexError:
+            raise ValueError(
+                f"{path}:{number}: columns {token_column} and {tag_column} are wanted, the line has {width}"
+            ) from None
+        _check_tag(path, number, tag)
+        start = start if tokens else number
+        tokens.append(token)
+        tags.append(tag)
+
+
+def _from_json(path: Path, lines: Sequence[str]) -> Iterator[_Raw]:
+    documents: dict[object, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+        entry = entry if isinstance(entry, dict) else {}
+        tokens: Any = entry.get("tokens")
+        tags: Any = entry.get("tags")
+        if not _strings(tokens) or not _strings(tags) or len(tokens) != len(tags):
+            raise ValueError(
+                f"{path}:{number}: expected lists of strings 'tokens' and 'tags' of equal length"
+            )
+        for tag in tags:
+            _check_tag(path, number, tag)
+        if tokens:
+            name = entry.get("document")
+            document = -1 if name is None else documents.setdefault(str(name), len(documents))
+            yield _Raw(tokens, tags, document, number)
+
+
+def _strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _check_tag(path: Path, line: int, tag: str) -> None:
+    if tag != "O" and not (tag[:1] in "BIES" and tag[1:2] == "-" and len(tag) > 2):
+        raise ValueError(f"{path}:{line}: {tag!r} is no tag: expected 'O' or one such as 'B-PER'")
+
+
+def _detect(sentences: Iterable[_Raw]) -> FileScheme:
+    """BIOES if E- or S- occur; IOB1 if B- stands only between two entities of one type; else BIO."""
+    inner_starts = needless_begins = 0
+    for sentence in sentences:
+        before = "O"
+        for tag in sentence.tags:
+            if tag[0] in "ES":
+                return "BIOES"
+            same = before[2:] == tag[2:]
+            inner_starts += tag[0] == "I" and not same
+            needless_begins += tag[0] == "B" and not same
+            before = tag
+    return "IOB1" if inner_starts and not needless_begins else "BIO"
+
+
+def _spans(tags: Sequence[str], scheme: FileScheme) -> tuple[list[Span], bool]:
+    """Entities as scorers read them (any change of type begins one), and whether that was legal."""
+    spans: list[Span] = []
+    legal, start = True, None
+    for position, tag in enumerate([*tags, "O"]):
+        before = tags[position - 1] if position else "O"
+        goes_on = tag[0] in "IE" and before[0] in "BI" and before[2:] == tag[2:]
+        if start is not None and not goes_on:
+            legal &= not (scheme == "BIOES" and before[0] in "BI")
+            spans.append(Span(start, position, before[2:]))
+            start = None
+        if tag != "O" and not goes_on:
+            legal &= scheme == "IOB1" or tag[0] in "BS"
+            start = position
+    return spans, legal
