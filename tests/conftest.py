@@ -18,7 +18,6 @@ CHECKED = [
     "losses",
     "objective",
     "polytopes",
-    "solvers.solve",
     "terms",
 ]
 install_import_hook([f"gspen_ner.{name}" for name in CHECKED], "beartype.beartype")

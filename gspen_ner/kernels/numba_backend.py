@@ -119,7 +119,8 @@ class NumbaBackend:
         loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
         over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
         if wanted == 2 and tables.shape[1] == 1:
-            pairs *= tables
+            with np.errstate(invalid="ignore", over="ignore"):  # in rows that are redone below
+                pairs *= tables
         sums = [
             log_z,
             marginals.astype(nodes.dtype, copy=False) if wanted >= 1 else None,

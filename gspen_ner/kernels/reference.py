@@ -146,19 +146,27 @@ def _table(tables: Tensor, t: int) -> Tensor:
 
 
 def _forward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
-    alphas = [scores[:, 0]]
+    alphas, kept = [scores[:, 0]], torch.empty_like(scores)
     for t in range(1, scores.shape[1]):
         step = _log_sum_exp(alphas[-1][:, :, None] + _table(tables, t - 1), 1) + scores[:, t]
-        alphas.append(torch.where(mask[:, t, None], step, alphas[-1]))
+        alphas.append(_keep(torch.where(mask[:, t, None], step, alphas[-1]), kept[:, t]))
     return alphas
 
 
 def _backward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
-    betas = [torch.zeros_like(scores[:, 0])]
+    betas, kept = [torch.zeros_like(scores[:, 0])], torch.empty_like(scores)
     for t in range(scores.shape[1] - 1, 0, -1):
         step = _log_sum_exp(_table(tables, t - 1) + (scores[:, t] + betas[-1])[:, None, :], 2)
-        betas.append(torch.where(mask[:, t, None], step, 0.0))
+        betas.append(_keep(torch.where(mask[:, t, None], step, 0.0), kept[:, t - 1]))
     return betas[::-1]
+
+
+def _keep(value: Tensor, place: Tensor) -> Tensor:
+    """The value in its place, unless autograd needs it where it is.
+
+    Small tensors that stay between large ones that go would make the heap grow by a large one each step.
+    """
+    return value if value.requires_grad else place.copy_(value)
 
 
 def _log_sum_exp(x: Tensor, dim: int) -> Tensor:

@@ -152,7 +152,7 @@ class LinearChainCRF(nn.Module):
     ) -> Float[Tensor, " rows"]:
         """The entropy of each row's distribution over labellings, in nats."""
         theta, chain = self.potentials(emissions, mask)
-        return chain.distribution_entropy(theta).to(emissions.dtype)
+        return chain.distribution_entropy(theta).to(theta.nodes.dtype)
 
     def potentials(
         self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None

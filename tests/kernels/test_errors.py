@@ -101,7 +101,7 @@ def test_labels_out_of_range():
         chain.score(theta, torch.tensor([[0, 1, 2], [0, 4, 0]]))
     with pytest.raises(ValueError, match=r"row 0: a tag is outside 0\.\.3"):
         chain.log_likelihood(theta, torch.tensor([[0, -1, 2], [0, 0, 0]]))
-    with pytest.raises(ValueError, match=r"tags must be \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"tags must be integers \[2, 3\]"):
         chain.score(theta, torch.zeros(2, 2, dtype=torch.int64))
     chain.score(theta, torch.tensor([[0, 1, 2], [0, 3, -100]]))  # padding may hold anything
 
