@@ -219,15 +219,21 @@ class PytorchCRF(Peer):
         ours = LinearChainCRF(problem.labels, batch_first=True).to(problem.dtype)
         ours.load_state_dict(peer.state_dict())
 
-        def train(crf: torch.nn.Module) -> list[Tensor]:
+        def train(crf: torch.nn.Module) -> Tensor:
             leaf.grad = None
             crf.zero_grad()
             loss = -crf(leaf, tags)
             loss.backward()
-            return [loss, _grad(leaf), *(_grad(parameter) for _, parameter in sorted(crf.named_parameters()))]
+            return loss
+
+        def with_gradients(crf: torch.nn.Module) -> Callable[[Tensor], Sequence[Tensor]]:
+            parameters = [parameter for _, parameter in sorted(crf.named_parameters())]
+            return lambda loss: [loss, _grad(leaf), *map(_grad, parameters)]
 
         return {
-            "likelihood": Contest(lambda: train(ours), lambda: train(peer), _as_they_are, _as_they_are),
+            "likelihood": Contest(
+                lambda: train(ours), lambda: train(peer), with_gradients(ours), with_gradients(peer)
+            ),
             "viterbi": Contest(
                 lambda: ours.decode(emissions), lambda: peer.decode(emissions), _as_tensor, _as_tensor
             ),
