@@ -103,7 +103,8 @@ class LinearChainCRF(nn.Module):
         else:
             start, table, end = self._transitions()
             nodes = rows.pack(rows.emissions)
-            likelihood = kernels.log_likelihood(nodes, table[None, None], rows.lengths, gold, start, end)
+            edges = table.view(1, 1, *table.shape)
+            likelihood = kernels.log_likelihood(nodes, edges, rows.lengths, gold, start, end)
         dtype = torch.promote_types(emissions.dtype, self.transitions.dtype)
         return _reduce(likelihood, rows.lengths, reduction).to(dtype)
 
