@@ -102,7 +102,7 @@ def bench_inference(json_file: JsonFile = None, seconds: Seconds = 1.0) -> None:
 
 
 def _check_writable(file: Path | None) -> None:
-    """Refuse a place that cannot be written to before minutes are spent on measuring."""
+    """Refuse a folder that does not exist before minutes are spent on measuring."""
     if file is not None and not file.absolute().parent.is_dir():
         raise typer.BadParameter(f"{file.parent} is not a directory", param_hint="--json")
 
