@@ -23,6 +23,7 @@ from gspen_ner.kernels.thread_pool import over_rows
 MAX_LOST_MASS = 1e-8  # what underflow may take from a row before it is done again more carefully
 FLOAT32_MAX_LENGTH = 1000  # roundings add up: longer float32 chains are computed in float64
 MODERATE_SCORE = 15.0  # float32 scores up to here are exponentiated as they are
+FORBIDDEN_DEPTH = 5000.0  # scores further below the highest are taken for masks, such as -10,000
 INTERLEAVED_MIN_ROWS = 8  # rows from which the vectors over the batch are long enough to pay
 
 _WANTED = {"log_partition": 0, "nodes": 1, "edges": 2}
@@ -111,6 +112,7 @@ class NumbaBackend:
         narrow = nodes.dtype == np.float32 and length <= FLOAT32_MAX_LENGTH
         dtype = np.float32 if narrow else np.float64
         weights, tables, tops, growth = _exponentiate(nodes, edges, dtype)
+        lost = _lost_rows(nodes, weights) | _lost_rows(edges, tables)
         log_z, trusted = np.empty(batch), np.empty(batch, bool)
         marginals = np.zeros((batch, length, labels) if wanted >= 1 else (0, 0, 0), dtype)
         pairs = _pairs(tables, batch) if wanted == 2 else np.zeros((0, 0, 0, 0), dtype)
@@ -126,6 +128,7 @@ class NumbaBackend:
             marginals.astype(nodes.dtype, copy=False) if wanted >= 1 else None,
             pairs.astype(nodes.dtype, copy=False) if wanted == 2 else None,
         ]
+        trusted &= ~lost
         if not trusted.all():
             redo = self._scaled if narrow else self._in_log_space
             rows = np.flatnonzero(~trusted)
@@ -193,6 +196,19 @@ def _exponentiate(nodes: np.ndarray, edges: np.ndarray, dtype: type) -> tuple:
     top = _finite(edges.max((2, 3), keepdims=True, initial=-np.inf).astype(np.float64))
     tops[:, 1:] += top[..., 0, 0]
     return weights, np.exp(edges - top).astype(dtype, copy=False), tops, growth
+
+
+def _lost_rows(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows in which exp lost scores that are low, yet not so low that they can only mean "forbidden".
+
+    The loops vouch for what underflows on the way, given that what goes in is whole: a path that loses
+    two numbers to exp would escape them.
+    """
+    floor = 100 * np.finfo(weights.dtype).tiny
+    if not weights.size or weights.min() >= floor:  # the rule
+        return np.zeros(1, bool)
+    lost = (weights < floor) & (scores > np.fmax.reduce(scores, axis=None) - FORBIDDEN_DEPTH)
+    return lost.reshape(len(lost), -1).any(1)
 
 
 def _finite(top: np.ndarray) -> np.ndarray:

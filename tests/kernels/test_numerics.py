@@ -96,6 +96,29 @@ def test_products_of_tiny_norms(dtype):
     check(theta, torch.full((8,), 3))
 
 
+@pytest.mark.parametrize("batch", [1, 9])
+def test_a_path_that_loses_two_scores_to_underflow(batch):
+    """The best path needs a node and an edge that both underflow in double precision."""
+    nodes = torch.tensor(
+        [
+            [-29.8, 30.5, -59.7, 100.9],
+            [16.1, -torch.inf, 1000.4, -59.5],
+            [100.5, -999.3, 1.3, -109.2],
+            [-0.9, 30.8, 1.0, 1.9],
+            [-999.5, 1.7, 500.7, 1.9],
+        ]
+    )
+    edges = torch.tensor(
+        [
+            [1000.7, -109.3, 14.8, 1.9],
+            [1.6, -0.5, -109.3, -499.1],
+            [-29.9, 0.7, 500.4, -0.1],
+            [-torch.inf, -94.6, 1.7, 0.9],
+        ]
+    )
+    check(Parts(nodes.expand(batch, 5, 4), edges), torch.full((batch,), 5))
+
+
 @pytest.mark.parametrize("batch", [3, 9])
 @pytest.mark.parametrize("seed", range(40))
 def test_wild_mixtures(batch, seed):

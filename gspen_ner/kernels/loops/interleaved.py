@@ -87,8 +87,11 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
                 norm[r] += mass
         for r in range(rows):
             scale[t, r] = 1 / norm[r]
-            product[r] *= norm[r]
             log_z[block[r]] += tops[block[r], t]
+            if 1e-100 < norm[r] < 1e100:
+                product[r] *= norm[r]
+            else:
+                log_z[block[r]] += math.log(norm[r])
         for j in range(labels):
             for r in range(rows):
                 alpha[t, j, r] *= scale[t, r]
