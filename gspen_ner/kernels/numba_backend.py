@@ -1,8 +1,7 @@
 """Chain inference on the CPU by compiled loops: torch tensors in and out of `loops`.
 
-numba is imported with the first inference, not with the package. Small array work is numpy's, a call of
-which costs a fraction of one of torch's. That holds for exp too: torch 2.13's first one in a process was
-seen to be right to four digits only in the half of the array that its second thread computed.
+numba is imported with the first inference, not with the package. Small array work, exp included, is numpy's:
+a call of it costs a fraction of one of torch's, and it never depends on the thread that runs it.
 """
 
 from __future__ import annotations
