@@ -101,7 +101,7 @@ class LinearChainCRF(nn.Module):
             fitting = Parts(theta.nodes.masked_fill(~gold, -torch.inf), theta.edges)
             likelihood = chain.log_partition(fitting) - chain.log_partition(theta)
         else:
-            start, table, end = self._transitions()
+            start, table, end = self.transition_scores()
             nodes = rows.pack(rows.emissions)
             edges = table.view(1, 1, *table.shape)
             likelihood = kernels.log_likelihood(nodes, edges, rows.lengths, gold, start, end)
@@ -190,7 +190,7 @@ class LinearChainCRF(nn.Module):
             mask = None if mask is None else mask.transpose(0, 1)
         return _Rows(emissions, mask)
 
-    def _transitions(self) -> tuple[Tensor, Tensor, Tensor]:
+    def transition_scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """Start, transition and end scores, with -inf where the label scheme forbids something."""
         scores = self.start_transitions, self.transitions, self.end_transitions
         if self.constraints is None:
@@ -202,7 +202,7 @@ class LinearChainCRF(nn.Module):
         return start, table, end
 
     def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
-        start, table, end = self._transitions()
+        start, table, end = self.transition_scores()
         chain = Chain(rows.lengths)
         return chain.potentials(rows.pack(rows.emissions), table, start, end), chain
 

@@ -8,6 +8,7 @@ is an error that names file and line, and nothing is read of such a file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,13 +39,15 @@ class TaggedFile:
     repaired: int = 0
     """Sentences whose tags the file's scheme does not allow."""
     has_documents: bool = False
-    """Whether the file says where documents begin; if not, each sentence is a document of its own."""
+    """Whether the file says where documents begin; a sentence of none is a document of its own."""
     repaired_lines: list[int] = field(default_factory=list)
     """Where the first few of the repaired sentences begin."""
 
 
 @dataclass(frozen=True)
-class _Raw:
+class RawSentence:
+    """A sentence as it stands in a source; `line` is where, `document` is -1 if nothing says which."""
+
     tokens: list[str]
     tags: list[str]
     document: int
@@ -73,11 +76,27 @@ def read_tagged_file(
     path = Path(path)
     lines = _lines(path)
     if path.suffix in (".jsonl", ".json"):
-        raw, marked = list(_from_json(path, lines)), False
-        marked = any(sentence.document >= 0 for sentence in raw)
-    else:
-        raw = list(_from_columns(path, lines, token_column, tag_column))
-        marked = any(line.split(maxsplit=1)[:1] == [DOCUMENT_MARK] for line in lines)
+        return tagged(path, list(_from_json(path, lines)), scheme, strict)
+    return tagged(path, list(_from_columns(path, lines, token_column, tag_column)), scheme, strict)
+
+
+def tagged(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: bool) -> TaggedFile:
+    """Sentences in strict BIO, whatever scheme they were tagged in.
+
+    Args:
+        path: what to call the source in errors.
+        raw: its sentences, tags and documents unchecked.
+        scheme: how they are tagged; `"auto"` finds out.
+        strict: refuse tag sequences that the scheme does not allow instead of repairing them.
+    """
+    for sentence in raw:
+        if len(sentence.tokens) != len(sentence.tags):
+            raise ValueError(
+                f"{path}:{sentence.line}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags"
+            )
+        for tag in sentence.tags:
+            _check_tag(path, sentence.line, tag)
+    last = max((sentence.document for sentence in raw), default=-1)
     found = _detect(raw) if scheme == "auto" else scheme
     sentences, repaired = [], []
     for number, sentence in enumerate(raw):
@@ -89,10 +108,10 @@ def read_tagged_file(
                     f"{' '.join(sentence.tags)}"
                 )
             repaired.append(sentence.line)
-        document = sentence.document if marked else number
+        document = sentence.document if sentence.document >= 0 else last + 1 + number
         tags = tags_of_spans(spans, len(sentence.tokens), "BIO")
         sentences.append(TaggedSentence(tuple(sentence.tokens), tuple(tags), document))
-    return TaggedFile(path, sentences, found, len(repaired), marked, repaired[:10])
+    return TaggedFile(path, sentences, found, len(repaired), last >= 0, repaired[:10])
 
 
 def _lines(path: Path) -> list[str]:
@@ -102,19 +121,21 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.start}): {error.reason}") from None
-    return text.splitlines()
+    return text.split("\n")  # line ends are translated already; splitlines would also break at \x85 and such
 
 
-def _from_columns(path: Path, lines: Sequence[str], token_column: int, tag_column: int) -> Iterator[_Raw]:
+def _from_columns(
+    path: Path, lines: Sequence[str], token_column: int, tag_column: int
+) -> Iterator[RawSentence]:
     """Sentences end at blank lines; a line that starts with -DOCSTART- begins a document."""
     tokens: list[str] = []
     tags: list[str] = []
     document, start, width = -1, 0, None
     for number, line in enumerate([*lines, ""], 1):
-        columns = line.split()
+        columns = re.findall(r"[^ \t]+", line)  # other white space may be part of a token
         if not columns or columns[0] == DOCUMENT_MARK:
             if tokens:
-                yield _Raw(tokens, tags, document, start)
+                yield RawSentence(tokens, tags, document, start)
                 tokens, tags = [], []
             document += bool(columns)
             continue
@@ -135,7 +156,7 @@ def _from_columns(path: Path, lines: Sequence[str], token_column: int, tag_colum
         tags.append(tag)
 
 
-def _from_json(path: Path, lines: Sequence[str]) -> Iterator[_Raw]:
+def _from_json(path: Path, lines: Sequence[str]) -> Iterator[RawSentence]:
     documents: dict[object, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -151,24 +172,22 @@ def _from_json(path: Path, lines: Sequence[str]) -> Iterator[_Raw]:
             raise ValueError(
                 f"{path}:{number}: expected lists of strings 'tokens' and 'tags' of equal length"
             )
-        for tag in tags:
-            _check_tag(path, number, tag)
         if tokens:
             name = entry.get("document")
             document = -1 if name is None else documents.setdefault(str(name), len(documents))
-            yield _Raw(tokens, tags, document, number)
+            yield RawSentence(tokens, tags, document, number)
 
 
 def _strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _check_tag(path: Path, line: int, tag: str) -> None:
-    if tag != "O" and not (tag[:1] in "BIES" and tag[1:2] == "-" and len(tag) > 2):
+def _check_tag(path: Path, line: int, tag: object) -> None:
+    if tag != "O" and not (isinstance(tag, str) and re.match("[BIES]-.", tag)):
         raise ValueError(f"{path}:{line}: {tag!r} is no tag: expected 'O' or one such as 'B-PER'")
 
 
-def _detect(sentences: Iterable[_Raw]) -> FileScheme:
+def _detect(sentences: Iterable[RawSentence]) -> FileScheme:
     """BIOES if E- or S- occur; IOB1 if B- stands only between two entities of one type; else BIO."""
     inner_starts = needless_begins = 0
     for sentence in sentences:

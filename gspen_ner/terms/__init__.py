@@ -1,7 +1,9 @@
 """Global terms T(f, p): differentiable scores of whole label sequences, or of whole documents."""
 
+from typing import Any
+
 from gspen_ner.terms.convolution import Convolution
-from gspen_ner.terms.document import DocumentConsistency, match_mentions
+from gspen_ner.terms.document import DocumentConsistency, match_mentions, mention_numbers
 from gspen_ner.terms.padded_mlp import PaddedMLP
 from gspen_ner.terms.term import Context, GlobalTerm, TermSum
 
@@ -12,5 +14,25 @@ __all__ = [
     "GlobalTerm",
     "PaddedMLP",
     "TermSum",
+    "make_term",
     "match_mentions",
+    "mention_numbers",
 ]
+
+TERMS: dict[str, type[GlobalTerm]] = {
+    "padded_mlp": PaddedMLP,
+    "convolution": Convolution,
+    "document": DocumentConsistency,
+}
+
+
+def make_term(name: str, num_labels: int, **options: Any) -> GlobalTerm:
+    """A term by the name that recipes and model files call it.
+
+    Example:
+        >>> make_term("padded_mlp", num_labels=3, max_length=10, hidden=8).max_length
+        10
+    """
+    if name not in TERMS:
+        raise ValueError(f"there is no term {name!r}, only {', '.join(TERMS)}")
+    return TERMS[name](num_labels, **options)

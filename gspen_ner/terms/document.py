@@ -76,16 +76,26 @@ def match_mentions(
     A mention is a token with an upper-case letter, and case does not distinguish mentions: "Paris" and
     "PARIS" are one, "paris" is none. Tokens that are no mention, and padding, are -1.
     """
+    result = torch.full((len(sentences), max(map(len, sentences), default=0)), -1)
+    for row, numbers in enumerate(mention_numbers(sentences, documents)):
+        result[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
+    return result
+
+
+def mention_numbers(
+    sentences: Sequence[Sequence[str]], documents: Sequence[int] | Int[Tensor, " B"]
+) -> list[list[int]]:
+    """The same for any number of sentences, without padding."""
     if len(sentences) != len(documents):
         raise ValueError(f"{len(sentences)} sentences but {len(documents)} document numbers")
     numbers: dict[tuple[int, str], int] = {}
-    result = torch.full((len(sentences), max(map(len, sentences), default=0)), -1)
-    for row, (tokens, document) in enumerate(zip(sentences, documents, strict=True)):
-        for position, token in enumerate(tokens):
-            if token != token.lower():
-                key = (int(document), token.lower())
-                result[row, position] = numbers.setdefault(key, len(numbers))
-    return result
+    return [
+        [
+            numbers.setdefault((int(document), token.lower()), len(numbers)) if token != token.lower() else -1
+            for token in tokens
+        ]
+        for tokens, document in zip(sentences, documents, strict=True)
+    ]
 
 
 def _symmetric(matrix: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""What recipes do: runs, trials and what came out of them."""

@@ -1,0 +1,208 @@
+"""What a recipe does: train the base model, train the global term on top of it, evaluate, keep the best.
+
+    run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the best model)
+                    base/  term/  one folder a stage: best/, checkpoints/ while it runs, done.json after
+
+A run that was killed goes on from its last whole checkpoint and ends as an unbroken one would have.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from gspen_ner.experiments.corpus import Corpus
+from gspen_ner.files import mend_folder, write_folder, write_whole
+from gspen_ner.hosts.huggingface.data import as_dataset
+from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
+from gspen_ner.hosts.huggingface.tagger import Tagger, model_folder
+from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
+from gspen_ner.recipe import Recipe, Training, expand
+from gspen_ner.scorers import Vocabulary, WordVectors
+from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.tasks.ner_metrics import Evaluation
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What came out of a run: evaluations and training times."""
+
+    seed: int
+    system: str
+    seconds_an_epoch: dict[str, float]
+    dev: Evaluation
+    test: Evaluation | None = None
+
+
+class Run:
+    """One training of a recipe in a folder.
+
+    Args:
+        recipe: what to do.
+        folder: where; made if needed.
+    """
+
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.corpus = Corpus.read(recipe)
+
+    def train(self) -> Results:
+        """Do what has not been done yet."""
+        base = self.train_base()
+        return self.finish(self.train_term(base) if self.has_term else base)
+
+    @property
+    def has_term(self) -> bool:
+        """Whether a term is trained on top of the base model."""
+        return self.recipe.system in ("spen", "gspen")
+
+    def train_base(self) -> Path:
+        """The folder of the trained base model."""
+        if self.recipe.base is not None:
+            return model_folder(expand(self.recipe.base))
+        return self._base_stage("base", self.corpus.train)
+
+    def base_f1(self) -> float:
+        """The trained base model's F1 on dev."""
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        entries = [json.loads(line) for line in lines]
+        return max(entry["eval_f1"] for entry in entries if entry["stage"] == "base" and "eval_f1" in entry)
+
+    def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
+        data = StageData(as_dataset(sentences, self.corpus.labels), as_dataset(self.corpus.dev))
+        return self._stage(name, self._new_base, self.recipe.base_training, lambda _: data)
+
+    def _new_base(self) -> GSPENForTokenClassification:
+        scorer = self.recipe.scorer
+        vectors = None
+        if scorer.word_vectors is not None:
+            vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
+        tokens = [sentence.tokens for sentence in self.corpus.train]
+        vocabulary = Vocabulary.of_sentences(tokens, vectors.words if vectors else ())
+        sizes = {
+            "trained_words": vocabulary.trained,
+            "fixed_words": len(vocabulary.words) - vocabulary.trained,
+            "characters": len(vocabulary.characters),
+        }
+        options = scorer.model_dump(exclude={"scheme", "word_vectors"}) | sizes
+        structured = self.recipe.system in ("struct", "gspen")
+        if not structured:
+            options["transitions"] = "none"
+        config = GSPENConfig(
+            scheme=scorer.scheme,
+            system="struct" if structured else "unary",
+            scorer=options,
+            id2label=dict(enumerate(self.corpus.labels.names)),
+            label2id={name: number for number, name in enumerate(self.corpus.labels.names)},
+        )
+        model = GSPENForTokenClassification(config, vocabulary)
+        if vectors is not None:
+            model.scorer.load_vectors(vectors, vocabulary)
+        return model
+
+    def train_term(self, base: Path) -> Path:
+        """The folder of the model with its trained term."""
+        training = self.recipe.term_training
+        data = self._potentials if training.freeze == "base" else self._sentences
+        return self._stage("term", lambda: self._with_term(base), training, data)
+
+    def _with_term(self, base: Path) -> GSPENForTokenClassification:
+        """The base model with a term that changes nothing yet."""
+        old = GSPENForTokenClassification.from_pretrained(base)
+        if old.labels != self.corpus.labels:
+            raise ValueError(
+                f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "
+                f"{', '.join(self.corpus.labels.names)}"
+            )
+        config = GSPENConfig.from_pretrained(base)
+        config.system = self.recipe.system
+        config.inference = self.recipe.inference.model_dump(mode="json")
+        longest = max(len(sentence.tokens) for sentence in self.corpus.train)
+        config.terms = [term.model_dump(mode="json") for term in self.recipe.terms]
+        for term in config.terms:
+            if term["name"] == "padded_mlp":
+                term["max_length"] = term["max_length"] or longest
+        model = GSPENForTokenClassification(config, old.vocabulary)
+        model.scorer.load_state_dict(old.scorer.state_dict())
+        if self.recipe.term_training.freeze == "base":
+            model.freeze_base()
+        return model
+
+    def _sentences(self, model: GSPENForTokenClassification) -> StageData:
+        return StageData(as_dataset(self.corpus.train, model.labels), as_dataset(self.corpus.dev))
+
+    def _potentials(self, model: GSPENForTokenClassification) -> StageData:
+        """Scores of the frozen base model: as it is, with dropout on, or of models that did not see them."""
+        cache = self.folder / "potentials"
+        sentences = self._sentences(model)
+        dev = with_potentials(sentences.dev, model, cache)
+        training = self.recipe.term_training
+        if training.folds:
+            parts = [
+                with_potentials(as_dataset(part, model.labels), fold, cache, own_transitions=True)
+                for part, fold in self._cross_fitted(training.folds)
+            ]
+            return StageData(joined(parts), dev)
+        draws = list(range(training.dropout_draws)) or [None]
+        parts = [with_potentials(sentences.train, model, cache, draw) for draw in draws]
+        return StageData(joined(parts), dev, len(draws))
+
+    def _cross_fitted(self, folds: int) -> list[tuple[list[TaggedSentence], GSPENForTokenClassification]]:
+        """Parts of the training data, each with a base model that was trained on the others."""
+        documents = sorted({sentence.document for sentence in self.corpus.train})
+        if len(documents) < folds:
+            raise ValueError(f"term_training.folds: {folds} of {len(documents)} documents cannot be made")
+        random.Random(self.recipe.seed).shuffle(documents)
+        fold_of = {document: place % folds for place, document in enumerate(documents)}
+        found = []
+        for fold in range(folds):
+            rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
+            part = [s for s in self.corpus.train if fold_of[s.document] == fold]
+            best = self._base_stage(f"fold-{fold + 1}", rest)
+            found.append((part, GSPENForTokenClassification.from_pretrained(best).eval()))
+        return found
+
+    def _stage(
+        self,
+        name: str,
+        make_model: Callable[[], GSPENForTokenClassification],
+        training: Training,
+        make_data: Callable[[GSPENForTokenClassification], StageData],
+    ) -> Path:
+        """Train a model, or go on training it, or find that it is done."""
+        folder = self.folder / name
+        done = folder / "done.json"
+        if not done.exists():
+            torch.manual_seed(self.recipe.seed)
+            model = make_model()
+            seconds = train_stage(model, training, folder, make_data(model), self.recipe.seed)
+            write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return folder / "best"
+
+    def finish(self, best: Path) -> Results:
+        """Put the best model in its place and evaluate it."""
+        model = self.folder / "model"
+        mend_folder(model)
+        write_folder(model, lambda new: shutil.copytree(best, new, dirs_exist_ok=True))
+        logger.info("evaluating the best model")
+        tagger = Tagger.load(model)
+        dev = tagger.evaluate(as_dataset(self.corpus.dev))
+        test = None if self.corpus.test is None else tagger.evaluate(as_dataset(self.corpus.test))
+        seconds = {
+            stage.parent.name: json.loads(stage.read_text(encoding="utf-8"))["seconds_an_epoch"]
+            for stage in sorted(self.folder.glob("*/done.json"))
+        }
+        results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
+        write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
+        return results

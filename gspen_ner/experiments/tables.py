@@ -1,0 +1,97 @@
+"""Evaluations and results as tables for people."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from gspen_ner.experiments.run import Results
+from gspen_ner.tasks.ner_metrics import Assessment, Evaluation
+
+BASE_NAMES = {"unary": "Unary", "struct": "CRF", "spen": "Unary", "gspen": "CRF"}
+FULL_NAMES = {"spen": "SPEN", "gspen": "CRF + GSPEN"}
+
+
+def evaluation_table(evaluation: Evaluation, system: str, title: str) -> Table:
+    """Precision, recall and F1 per type and over all, the base model beside the whole."""
+    table = _table(title, "type", "entities")
+    systems = _systems(evaluation, system)
+    for name, _ in systems:
+        for column in ("P", "R", "F1"):
+            table.add_column(f"{name}\n{column}", justify="right")
+    types = sorted({kind for _, assessment in systems for kind in assessment.score.types})
+    for kind in [*types, None]:
+        scores = [a.score.micro if kind is None else a.score.types.get(kind) for _, a in systems]
+        cells = [f"{100 * value:.2f}" for s in scores if s for value in (s.precision, s.recall, s.f1)]
+        if kind is None:
+            table.add_section()
+        support = next((str(s.support) for s in scores if s), "0")
+        table.add_row(kind or "all (micro)", support, *cells)
+    return table
+
+
+def evaluation_summary(evaluation: Evaluation, system: str) -> Iterator[str]:
+    """What the table does not show, in sentences."""
+    for name, assessment in _systems(evaluation, system):
+        yield (
+            f"{name}: {100 * assessment.exact_match:.2f} % of {evaluation.sentences} sentences without an "
+            f"error; confidences are off by {100 * assessment.calibration.ece:.2f} % on average (ECE)"
+        )
+    if evaluation.changes is not None:
+        changes = evaluation.changes
+        yield (
+            f"the global term fixed {changes.fixed} errors and made {changes.broken} new ones; "
+            f"{changes.same} are the same (an error is a missed or an invented entity)"
+        )
+
+
+def results_table(results: Sequence[Results], title: str) -> Table:
+    """F1 on dev and test of each trial and, of several, their mean with its standard deviation."""
+    table = _table(title, "system", "seed")
+    for column in ("dev F1", "test F1", "s/epoch"):
+        table.add_column(column, justify="right")
+    for stage in ("base", "term"):
+        rows = [row for result in results if (row := _row(result, stage)) is not None]
+        for name, seed, dev, test, seconds in rows:
+            cells = [f"{100 * value:.2f}" if value is not None else "" for value in (dev, test)]
+            table.add_row(name, str(seed), *cells, f"{seconds:.1f}" if seconds is not None else "")
+        if len(rows) > 1:
+            table.add_row(rows[0][0], "mean", *(_spread([row[place] for row in rows]) for place in (2, 3)))
+        if stage == "base":
+            table.add_section()
+    return table
+
+
+def _row(result: Results, stage: str) -> tuple[str, int, float, float | None, float | None] | None:
+    if stage == "base":
+        name, parts = BASE_NAMES[result.system], [e and e.base for e in (result.dev, result.test)]
+    elif result.dev.full is None:
+        return None
+    else:
+        name, parts = FULL_NAMES[result.system], [e and e.full for e in (result.dev, result.test)]
+    dev, test = (None if part is None else part.score.f1 for part in parts)
+    assert dev is not None
+    return name, result.seed, dev, test, result.seconds_an_epoch.get(stage)
+
+
+def _spread(values: Sequence[float | None]) -> str:
+    known = [100 * value for value in values if value is not None]
+    if len(known) < 2:
+        return ""
+    return f"{statistics.fmean(known):.2f} ± {statistics.stdev(known):.2f}"
+
+
+def _systems(evaluation: Evaluation, system: str) -> list[tuple[str, Assessment]]:
+    found = [(BASE_NAMES[system], evaluation.base)]
+    if evaluation.full is not None:
+        found.append((FULL_NAMES[system], evaluation.full))
+    return found
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("entities", "seed") else "left")
+    return table

@@ -1,0 +1,1 @@
+"""Where other libraries plug in; nothing else in the package imports them."""

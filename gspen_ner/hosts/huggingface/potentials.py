@@ -1,0 +1,98 @@
+"""A frozen base model's scores, computed once and cached on disk by `datasets`.
+
+With dropout on, each draw gives other scores of the same sentences: a base model is almost always right on
+its own training data, so that a term trained on scores without dropout would see no errors to mend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspen_ner.hosts.huggingface.data import Collator
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+
+SCORING_BATCH = 64
+
+
+def with_potentials(
+    dataset: datasets.Dataset,
+    model: GSPENForTokenClassification,
+    cache: Path,
+    draw: int | None = None,
+    own_transitions: bool = False,
+) -> datasets.Dataset:
+    """The dataset with the base model's scores in place of its tokens, kept in files under `cache`.
+
+    Args:
+        dataset: sentences.
+        model: whose scorer is asked.
+        cache: a folder. A file in it is used again if model, sentences and draw are the same.
+        draw: None for the scores of the model in use; a number for scores with dropout on, each its own.
+        own_transitions: store a transition table that all sentences share with each of them; needed if
+            another model than this one will read the scores.
+    """
+    digest = _digest(model, dataset, draw, own_transitions)
+    cache.mkdir(parents=True, exist_ok=True)
+    collate = Collator.of(model)
+    floats = datasets.List(datasets.Value("float32"))
+    kept = {name: kind for name, kind in dataset.features.items() if name != "tokens"}
+    columns = {"nodes": floats}
+    if model.scorer.bigram is not None or (own_transitions and model.scorer.crf is not None):
+        columns["edges"] = floats
+
+    @torch.no_grad()
+    def score(table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
+        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+        potentials, _ = model.scorer.train(draw is not None)(**_scorer_inputs(collate(rows)))
+        lengths = [len(row["tokens"]) for row in rows]
+        found = {"nodes": _cut(potentials.nodes, lengths)}
+        if model.scorer.bigram is not None:
+            found["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
+        elif "edges" in columns:
+            found["edges"] = [potentials.edges.flatten().numpy()] * len(rows)
+        return found
+
+    was_training = model.scorer.training
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(-1 if draw is None else draw)
+        scored = dataset.map(
+            score,
+            batched=True,
+            batch_size=SCORING_BATCH,
+            remove_columns=["tokens"],
+            features=datasets.Features(kept | columns),
+            cache_file_name=str(cache / f"{digest}.arrow"),
+            new_fingerprint=digest,
+            desc="potentials" if draw is None else f"potentials, dropout draw {draw + 1}",
+        )
+    model.scorer.train(was_training)
+    return scored.with_format("numpy", columns=list(columns), output_all_columns=True)
+
+
+def joined(parts: Sequence[datasets.Dataset]) -> datasets.Dataset:
+    """Datasets one behind the other."""
+    return datasets.concatenate_datasets(list(parts))
+
+
+def _scorer_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: batch[name] for name in ("words", "spellings", "spelling_at", "lengths")}
+
+
+def _cut(scores: Tensor, lengths: Sequence[int]) -> list[np.ndarray]:
+    return [row[:length].flatten().numpy() for row, length in zip(scores, lengths, strict=True)]
+
+
+def _digest(model: GSPENForTokenClassification, dataset: datasets.Dataset, *options: object) -> str:
+    state = hashlib.sha256(repr((options, model.config.scorer)).encode())
+    for name, tensor in model.scorer.state_dict().items():
+        state.update(name.encode() + tensor.cpu().numpy().tobytes())
+    state.update(repr(dataset[:]).encode())
+    return state.hexdigest()[:32]

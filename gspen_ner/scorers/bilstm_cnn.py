@@ -1,0 +1,139 @@
+"""BiLSTM-CNN: the tagger of Ma & Hovy (2016), as the paper's appendix gives it, up to its potentials.
+
+    word vector, CNN over characters -> dropout -> BiLSTM -> dropout -> linear, ELU -> node (and edge) scores
+
+The two directions are two LSTMs, the second of which reads each sentence from its end: padding then lies
+behind both, where it changes nothing, and torch's fast padded LSTM serves where `nn.LSTM(bidirectional)`
+would need packed sequences. Characters are read once for each distinct word of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from gspen_ner.labels import Labels
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import Polytope, Simplex
+from gspen_ner.scorers.crf import LinearChainCRF
+from gspen_ner.scorers.vocabulary import PADDING, Vocabulary, WordVectors
+
+Transitions = Literal["none", "shared", "bigram"]
+
+
+class BiLSTMCNN(nn.Module):
+    """Scores of the labels of sentences.
+
+    Args:
+        labels: the labels; transitions that their scheme forbids are scored -inf.
+        trained_words, fixed_words, characters: sizes of the vocabulary; see `Vocabulary`.
+        transitions: scores of neighbouring labels: `"shared"` (one table), `"bigram"` (a table that depends
+            on the input as well, the paper's) or `"none"` (each label is scored by itself).
+        word_size, character_size: sizes of the embeddings.
+        filters, width: of the convolution over characters.
+        hidden: units of the LSTM in each direction.
+        projection: units between LSTM and scores.
+        input_dropout, output_dropout: before and after the LSTM.
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        trained_words: int,
+        fixed_words: int,
+        characters: int,
+        *,
+        transitions: Transitions = "shared",
+        word_size: int = 100,
+        character_size: int = 30,
+        filters: int = 30,
+        width: int = 3,
+        hidden: int = 256,
+        projection: int = 256,
+        input_dropout: float = 0.5511,
+        output_dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        if transitions not in ("none", "shared", "bigram"):
+            raise ValueError(f'transitions must be "none", "shared" or "bigram", got {transitions!r}')
+        num_labels = len(labels.names)
+        self.trained_words = nn.Embedding(trained_words + 1, word_size)
+        self.fixed_words = nn.Embedding(fixed_words, word_size).requires_grad_(False)
+        self.characters = nn.Embedding(characters + 2, character_size, padding_idx=PADDING)
+        self.convolution = nn.Conv1d(character_size, filters, width, padding="same")
+        self.input_dropout = nn.Dropout(input_dropout)
+        inputs = word_size + filters
+        self.forward_lstm = nn.LSTM(inputs, hidden, batch_first=True)
+        self.backward_lstm = nn.LSTM(inputs, hidden, batch_first=True)
+        self.output_dropout = nn.Dropout(output_dropout)
+        self.projection = nn.Linear(2 * hidden, projection)
+        self.emissions = nn.Linear(projection, num_labels)
+        self.crf = None if transitions == "none" else LinearChainCRF(num_labels, True, labels)
+        self.bigram = nn.Linear(projection, num_labels**2, bias=False) if transitions == "bigram" else None
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for table in (self.trained_words, self.fixed_words, self.characters):
+            bound = (3 / table.embedding_dim) ** 0.5
+            nn.init.uniform_(table.weight, -bound, bound)
+        nn.init.zeros_(self.characters.weight[PADDING])
+
+    def load_vectors(self, vectors: WordVectors, vocabulary: Vocabulary) -> None:
+        """Start from pretrained vectors of words."""
+        trained, fixed = vocabulary.words[: vocabulary.trained], vocabulary.words[vocabulary.trained :]
+        vectors.lay_into(self.trained_words.weight, trained, first_row=1)
+        vectors.lay_into(self.fixed_words.weight, fixed, first_row=0)
+
+    def forward(
+        self,
+        words: Int[Tensor, "B T"],
+        spellings: Int[Tensor, "U C"],
+        spelling_at: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"],
+    ) -> tuple[Parts, Polytope]:
+        """Potentials of a batch and the polytope they live on.
+
+        Args:
+            words: numbers of words; see `Vocabulary.word_numbers`.
+            spellings: of the batch's distinct words; see `spell_out`.
+            spelling_at: which of them stands where.
+            lengths: tokens of each sentence.
+        """
+        inputs = torch.cat([self._word_vectors(words), self._spelled(spellings)[spelling_at]], -1)
+        inputs = self.input_dropout(inputs)
+        mirrored = _mirror(self.backward_lstm(_mirror(inputs, lengths))[0], lengths)
+        encoded = self.output_dropout(torch.cat([self.forward_lstm(inputs)[0], mirrored], -1))
+        features = nn.functional.elu(self.projection(encoded))
+        present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
+        nodes = self.emissions(features)
+        if self.crf is None:
+            return Parts(nodes), Simplex(present)
+        potentials, chain = self.crf.potentials(nodes, present)
+        if self.bigram is not None:
+            pairs = self.bigram(features[:, 1:]).unflatten(-1, potentials.edges.shape[-2:])
+            potentials = Parts(potentials.nodes, potentials.edges + pairs)
+        return potentials, chain
+
+    def _word_vectors(self, words: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        trained = self.trained_words.num_embeddings
+        vectors = self.trained_words(words.clamp_max(trained - 1))
+        if not self.fixed_words.num_embeddings:
+            return vectors
+        fixed = self.fixed_words((words - trained).clamp_min(0))
+        return torch.where((words < trained)[..., None], vectors, fixed)
+
+    def _spelled(self, spellings: Int[Tensor, "U C"]) -> Float[Tensor, "U filters"]:
+        """The largest response of each filter to a word."""
+        responses = self.convolution(self.characters(spellings).mT)
+        outside: Bool[Tensor, "U C"] = spellings == PADDING
+        return responses.masked_fill(outside[:, None], -torch.inf).amax(-1).tanh()
+
+
+def _mirror(values: Float[Tensor, "B T D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+    """Each sentence from its end to its start; padding stays where it is."""
+    position = torch.arange(values.shape[1], device=values.device)
+    origin = torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)
+    return values.gather(1, origin[..., None].expand_as(values))

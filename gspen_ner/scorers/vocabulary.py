@@ -1,0 +1,173 @@
+"""What a word-level tagger knows of words: which have a vector of their own, and how they are spelled.
+
+Words are looked up in lower case with every digit read as 0; what is not known shares one learned vector.
+Words of the training data come first and are learned; the other words of a file of pretrained vectors
+follow and keep the vectors they came with: no gradient ever reaches them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+UNKNOWN_WORD = 0
+PADDING, UNKNOWN_CHARACTER = 0, 1  # of spellings
+MAX_SPELLING = 45  # characters of a word that are read
+FILE_NAME = "vocabulary.json"
+
+
+def normalise(word: str) -> str:
+    """How a word is looked up: lower case, digits as 0."""
+    return re.sub(r"\d", "0", word.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Numbers of words and characters.
+
+    Args:
+        words: words by number, from 1; 0 is any unknown word.
+        trained: how many of them, from the front, occur in the training data.
+        characters: characters by number, from 2; 0 is padding, 1 any unknown one.
+
+    Example:
+        >>> vocabulary = Vocabulary.of_sentences([["In", "1996"], ["In", "1997"]])
+        >>> vocabulary.words
+        ('in', '0000')
+        >>> vocabulary.word_numbers(["in", "2026", "Rome"])
+        [1, 2, 0]
+    """
+
+    words: tuple[str, ...]
+    trained: int
+    characters: tuple[str, ...]
+
+    @classmethod
+    def of_sentences(
+        cls, sentences: Iterable[Sequence[str]], known: Iterable[str] = (), minimum_count: int = 2
+    ) -> Vocabulary:
+        """The vocabulary of training sentences.
+
+        Args:
+            sentences: tokens.
+            known: words with a pretrained vector; each is kept.
+            minimum_count: words without one must occur this often to get a vector of their own.
+        """
+        counts: Counter[str] = Counter()
+        characters: Counter[str] = Counter()
+        for tokens in sentences:
+            counts.update(map(normalise, tokens))
+            for token in tokens:
+                characters.update(token)
+        pretrained = dict.fromkeys(known)
+        trained = [w for w, count in counts.most_common() if count >= minimum_count or w in pretrained]
+        others = [word for word in pretrained if word not in counts]
+        return cls((*trained, *others), len(trained), tuple(sorted(characters)))
+
+    def word_numbers(self, tokens: Sequence[str]) -> list[int]:
+        """The number of each token's word."""
+        numbers = self._word_index
+        return [numbers.get(normalise(token), UNKNOWN_WORD) for token in tokens]
+
+    def spelling(self, token: str) -> list[int]:
+        """The numbers of a token's characters, at least one and at most MAX_SPELLING of them."""
+        numbers = self._character_index
+        known = [numbers.get(character, UNKNOWN_CHARACTER) for character in token[:MAX_SPELLING]]
+        return known or [UNKNOWN_CHARACTER]
+
+    @cached_property
+    def _word_index(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words, UNKNOWN_WORD + 1)}
+
+    @cached_property
+    def _character_index(self) -> dict[str, int]:
+        return {character: number for number, character in enumerate(self.characters, UNKNOWN_CHARACTER + 1)}
+
+    def save(self, directory: Path) -> None:
+        """Write vocabulary.json."""
+        entries = {"trained": self.trained, "characters": list(self.characters), "words": list(self.words)}
+        (directory / FILE_NAME).write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> Vocabulary:
+        """Read vocabulary.json."""
+        file = directory / FILE_NAME
+        try:
+            entries = json.loads(file.read_text(encoding="utf-8"))
+            return cls(tuple(entries["words"]), int(entries["trained"]), tuple(entries["characters"]))
+        except FileNotFoundError:
+            raise ValueError(f"{file}: no such file; is {directory} a model of gspen_ner?") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{file}: not a vocabulary ({error!r})") from None
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Pretrained vectors of words, as they come from a file."""
+
+    words: tuple[str, ...]
+    vectors: Float[np.ndarray, "words size"]
+
+    @classmethod
+    def read(cls, path: str | Path, size: int) -> WordVectors:
+        """Read the text format of GloVe, plain or gzipped: a word and `size` numbers a line.
+
+        Words that no token is looked up as (upper case, digits) are left out.
+        """
+        words: list[str] = []
+        rows: list[np.ndarray] = []
+        opener = gzip.open if str(path).endswith(".gz") else open
+        try:
+            with opener(path, "rt", encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    word, *numbers = line.rstrip("\n").split(" ")
+                    if len(numbers) != size:
+                        raise ValueError(
+                            f"{path}:{number}: expected a word and {size} numbers, got {len(numbers)}"
+                        )
+                    if word != normalise(word):
+                        continue
+                    try:
+                        rows.append(np.array(numbers, dtype=np.float32))
+                    except ValueError as error:
+                        raise ValueError(f"{path}:{number}: {error}") from None
+                    words.append(word)
+        except FileNotFoundError:
+            raise ValueError(f"{path}: no such file of word vectors") from None
+        except (OSError, EOFError) as error:
+            raise ValueError(f"{path}: cannot be read: {error}") from None
+        return cls(tuple(words), np.array(rows, dtype=np.float32).reshape(-1, size))
+
+    def lay_into(self, table: Float[Tensor, "rows size"], words: Sequence[str], first_row: int) -> None:
+        """Write the vectors of `words` into rows first_row, first_row + 1, ...; others stay as they are."""
+        rows_of = {word: row for row, word in enumerate(self.words)}
+        found = [(first_row + row, rows_of[word]) for row, word in enumerate(words) if word in rows_of]
+        if found:
+            to, origin = torch.tensor(found).T
+            with torch.no_grad():
+                table[to] = torch.from_numpy(self.vectors)[origin]
+
+
+def spell_out(
+    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
+) -> tuple[Int[Tensor, "U C"], Int[Tensor, "B T"]]:
+    """The spellings of a batch's distinct words, and which of them stands where (0 on padding)."""
+    numbers: dict[str, int] = {}
+    where = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.long)
+    for row, tokens in enumerate(sentences):
+        where[row, : len(tokens)] = torch.tensor([numbers.setdefault(t, len(numbers)) for t in tokens])
+    spellings = [vocabulary.spelling(token) for token in numbers]
+    longest = max(map(len, spellings), default=0)
+    padded = [spelling + [PADDING] * (longest - len(spelling)) for spelling in spellings]
+    return torch.tensor(padded, dtype=torch.long).reshape(len(spellings), longest), where
