@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ def write_whole(file: Path, text: str) -> None:
     """Write a text file at once."""
     new = file.with_name(file.name + ".new")
     new.write_text(text, encoding="utf-8")
-    os.replace(new, file)
+    new.replace(file)
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:

@@ -8,6 +8,7 @@ A run that was killed goes on from its last whole checkpoint and ends as an unbr
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import random
@@ -21,7 +22,7 @@ import torch
 from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.huggingface.data import as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
 from gspen_ner.hosts.huggingface.tagger import Tagger, model_folder
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
@@ -118,13 +119,18 @@ class Run:
 
     def _with_term(self, base: Path) -> GSPENForTokenClassification:
         """The base model with a term that changes nothing yet."""
-        old = GSPENForTokenClassification.from_pretrained(base)
+        old = load_model(base)
+        needed = "struct" if self.recipe.system == "gspen" else "unary"
+        if old.config.system != needed:
+            raise ValueError(
+                f"{base}: a {old.config.system} model; {self.recipe.system} starts from a {needed} one"
+            )
         if old.labels != self.corpus.labels:
             raise ValueError(
                 f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "
                 f"{', '.join(self.corpus.labels.names)}"
             )
-        config = GSPENConfig.from_pretrained(base)
+        config = copy.deepcopy(old.config)
         config.system = self.recipe.system
         config.inference = self.recipe.inference.model_dump(mode="json")
         longest = max(len(sentence.tokens) for sentence in self.corpus.train)
@@ -153,7 +159,7 @@ class Run:
                 for part, fold in self._cross_fitted(training.folds)
             ]
             return StageData(joined(parts), dev)
-        draws = list(range(training.dropout_draws)) or [None]
+        draws: list[int | None] = [*range(training.dropout_draws)] or [None]
         parts = [with_potentials(sentences.train, model, cache, draw) for draw in draws]
         return StageData(joined(parts), dev, len(draws))
 
@@ -169,7 +175,7 @@ class Run:
             rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
             part = [s for s in self.corpus.train if fold_of[s.document] == fold]
             best = self._base_stage(f"fold-{fold + 1}", rest)
-            found.append((part, GSPENForTokenClassification.from_pretrained(best).eval()))
+            found.append((part, load_model(best).eval()))
         return found
 
     def _stage(
@@ -191,7 +197,8 @@ class Run:
         return folder / "best"
 
     def finish(self, best: Path) -> Results:
-        """Put the best model in its place and evaluate it."""
+        """Put the best model in its place, evaluate it, and remove what only training needed."""
+        shutil.rmtree(self.folder / "potentials", ignore_errors=True)
         model = self.folder / "model"
         mend_folder(model)
         write_folder(model, lambda new: shutil.copytree(best, new, dirs_exist_ok=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rich.table import Table
 
@@ -54,26 +55,39 @@ def results_table(results: Sequence[Results], title: str) -> Table:
         table.add_column(column, justify="right")
     for stage in ("base", "term"):
         rows = [row for result in results if (row := _row(result, stage)) is not None]
-        for name, seed, dev, test, seconds in rows:
-            cells = [f"{100 * value:.2f}" if value is not None else "" for value in (dev, test)]
-            table.add_row(name, str(seed), *cells, f"{seconds:.1f}" if seconds is not None else "")
+        for row in rows:
+            cells = [f"{100 * value:.2f}" if value is not None else "" for value in (row.dev, row.test)]
+            seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
+            table.add_row(row.name, str(row.seed), *cells, seconds)
         if len(rows) > 1:
-            table.add_row(rows[0][0], "mean", *(_spread([row[place] for row in rows]) for place in (2, 3)))
+            spreads = _spread([row.dev for row in rows]), _spread([row.test for row in rows])
+            table.add_row(rows[0].name, "mean", *spreads)
         if stage == "base":
             table.add_section()
     return table
 
 
-def _row(result: Results, stage: str) -> tuple[str, int, float, float | None, float | None] | None:
-    if stage == "base":
-        name, parts = BASE_NAMES[result.system], [e and e.base for e in (result.dev, result.test)]
-    elif result.dev.full is None:
+class _Row(NamedTuple):
+    name: str
+    seed: int
+    dev: float | None
+    test: float | None
+    seconds: float | None
+
+
+def _row(result: Results, stage: str) -> _Row | None:
+    if stage == "term" and result.dev.full is None:
         return None
-    else:
-        name, parts = FULL_NAMES[result.system], [e and e.full for e in (result.dev, result.test)]
-    dev, test = (None if part is None else part.score.f1 for part in parts)
-    assert dev is not None
-    return name, result.seed, dev, test, result.seconds_an_epoch.get(stage)
+    names = BASE_NAMES if stage == "base" else FULL_NAMES
+    dev, test = (_f1(evaluation, stage) for evaluation in (result.dev, result.test))
+    return _Row(names[result.system], result.seed, dev, test, result.seconds_an_epoch.get(stage))
+
+
+def _f1(evaluation: Evaluation | None, stage: str) -> float | None:
+    if evaluation is None:
+        return None
+    assessment = evaluation.base if stage == "base" else evaluation.full
+    return None if assessment is None else assessment.score.f1
 
 
 def _spread(values: Sequence[float | None]) -> str:

@@ -112,7 +112,7 @@ class BiLSTMCNN(nn.Module):
         if self.crf is None:
             return Parts(nodes), Simplex(present)
         potentials, chain = self.crf.potentials(nodes, present)
-        if self.bigram is not None:
+        if self.bigram is not None and potentials.edges is not None:
             pairs = self.bigram(features[:, 1:]).unflatten(-1, potentials.edges.shape[-2:])
             potentials = Parts(potentials.nodes, potentials.edges + pairs)
         return potentials, chain

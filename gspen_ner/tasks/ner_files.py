@@ -58,7 +58,7 @@ def read_tagged_file(
     path: str | Path,
     *,
     token_column: int = 0,
-    tag_column: int = -1,
+    tag_column: int | None = -1,
     scheme: FileScheme = "auto",
     strict: bool = False,
 ) -> TaggedFile:
@@ -67,17 +67,19 @@ def read_tagged_file(
     Args:
         path: the file, UTF-8 with or without a byte order mark, any line ends.
         token_column: which column holds the token; negative counts from the end.
-        tag_column: which column holds the tag.
+        tag_column: which column holds the tag; None reads the tokens alone.
         scheme: how the file is tagged; `"auto"` finds out.
         strict: refuse tag sequences that the scheme does not allow instead of repairing them.
 
     JSON lines are objects with `tokens` and `tags` (lists of equal length) and, optionally, `document`.
     """
     path = Path(path)
-    lines = _lines(path)
+    lines = read_lines(path)
     if path.suffix in (".jsonl", ".json"):
-        return tagged(path, list(_from_json(path, lines)), scheme, strict)
-    return tagged(path, list(_from_columns(path, lines, token_column, tag_column)), scheme, strict)
+        raw = json_sentences(path, lines, tag_column is not None)
+    else:
+        raw = column_sentences(path, lines, token_column, tag_column)
+    return tagged(path, list(raw), scheme, strict)
 
 
 def tagged(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: bool) -> TaggedFile:
@@ -114,20 +116,29 @@ def tagged(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: b
     return TaggedFile(path, sentences, found, len(repaired), last >= 0, repaired[:10])
 
 
-def _lines(path: Path) -> list[str]:
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return decode_lines(path, path.read_bytes())
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise ValueError(f"{path}: a folder, expected a file") from None
+
+
+def decode_lines(path: Path, content: bytes) -> list[str]:
+    """The lines of UTF-8 text, with or without a byte order mark, whatever their ends."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.start}): {error.reason}") from None
-    return text.split("\n")  # line ends are translated already; splitlines would also break at \x85 and such
+    return re.split(r"\r\n|\n|\r", text)  # splitlines would also break at \x85 and such
 
 
-def _from_columns(
-    path: Path, lines: Sequence[str], token_column: int, tag_column: int
+def column_sentences(
+    path: Path, lines: Sequence[str], token_column: int, tag_column: int | None
 ) -> Iterator[RawSentence]:
-    """Sentences end at blank lines; a line that starts with -DOCSTART- begins a document."""
+    """Sentences of columns; blank lines end them, and a line that begins with -DOCSTART- a document."""
     tokens: list[str] = []
     tags: list[str] = []
     document, start, width = -1, 0, None
@@ -140,12 +151,13 @@ def _from_columns(
             document += bool(columns)
             continue
         width = width or len(columns)
-        if len(columns) != width or width < 2:
+        least = 1 if tag_column is None else 2
+        if len(columns) != width or width < least:
             raise ValueError(
-                f"{path}:{number}: expected {max(width, 2)} columns, got {len(columns)}: {line!r}"
+                f"{path}:{number}: expected {max(width, least)} columns, got {len(columns)}: {line!r}"
             )
         try:
-            token, tag = columns[token_column], columns[tag_column]
+            token, tag = columns[token_column], "O" if tag_column is None else columns[tag_column]
         except IndexError:
             raise ValueError(
                 f"{path}:{number}: columns {token_column} and {tag_column} are wanted, the line has {width}"
@@ -156,22 +168,23 @@ def _from_columns(
         tags.append(tag)
 
 
-def _from_json(path: Path, lines: Sequence[str]) -> Iterator[RawSentence]:
+def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterator[RawSentence]:
+    """Sentences of JSON lines: objects with `tokens`, `tags` and, if they say so, `document`."""
     documents: dict[object, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: not JSON: {error}") from None
         entry = entry if isinstance(entry, dict) else {}
         tokens: Any = entry.get("tokens")
-        tags: Any = entry.get("tags")
-        if not _strings(tokens) or not _strings(tags) or len(tokens) != len(tags):
-            raise ValueError(
-                f"{path}:{number}: expected lists of strings 'tokens' and 'tags' of equal length"
-            )
+        if not _strings(tokens):
+            raise ValueError(f"{path}:{number}: expected an object with 'tokens', a list of strings")
+        tags: Any = entry.get("tags") if with_tags else ["O"] * len(tokens)
+        if not _strings(tags) or len(tokens) != len(tags):
+            raise ValueError(f"{path}:{number}: expected 'tags', a list of {len(tokens)} strings")
         if tokens:
             name = entry.get("document")
             document = -1 if name is None else documents.setdefault(str(name), len(documents))

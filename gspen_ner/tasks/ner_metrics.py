@@ -77,7 +77,9 @@ def conll_f1(
             zero_division=0,
         )
     scores = {
-        name: Score(*(float(row[key]) for key in ("precision", "recall", "f1-score")), int(row["support"]))
+        name: Score(
+            float(row["precision"]), float(row["recall"]), float(row["f1-score"]), int(row["support"])
+        )
         for name, row in report.items()
     }
     micro = scores.pop("micro avg")
@@ -86,11 +88,11 @@ def conll_f1(
 
 def span_f1(gold: Spans, predicted: Spans, lengths: Sequence[int]) -> ConllScore:
     """The same for entities given as spans."""
-    tags = (
-        [tags_of_spans(spans, length, "BIO") for spans, length in zip(rows, lengths, strict=True)]
-        for rows in (gold, predicted)
-    )
-    return conll_f1(*tags, scheme="BIO")
+
+    def tags(rows: Spans) -> list[list[str]]:
+        return [tags_of_spans(spans, length, "BIO") for spans, length in zip(rows, lengths, strict=True)]
+
+    return conll_f1(tags(gold), tags(predicted), "BIO")
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
@@ -71,7 +72,8 @@ class GSPENConfig(PretrainedConfig):
 
     def labels(self) -> Labels:
         """The labels in the order of the scores."""
-        return Labels(tuple(self.id2label[number] for number in range(self.num_labels)), self.scheme)
+        names = self.id2label or {}
+        return Labels(tuple(names[number] for number in range(self.num_labels)), self.scheme)
 
 
 @dataclass
@@ -119,18 +121,22 @@ class GSPENForTokenClassification(PreTrainedModel):
     def _init_weights(self, module: torch.nn.Module) -> None:
         """Every module has drawn its own weights already."""
 
+    def floating_point_ops(self, *args: Any, **kwargs: Any) -> int:
+        """Not counted; Trainer would warn that it cannot."""
+        return 0
+
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         super().save_pretrained(save_directory, *args, **kwargs)
         if self.vocabulary is not None:
             self.vocabulary.save(Path(save_directory))
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> GSPENForTokenClassification:
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
         folder = Path(name)
         if not folder.is_dir():  # a name on the hub
             folder = Path(str(cached_file(name, VOCABULARY_FILE))).parent
         kwargs.setdefault("vocabulary", Vocabulary.load(folder))
-        return cast(GSPENForTokenClassification, super().from_pretrained(name, *args, **kwargs))
+        return super().from_pretrained(name, *args, **kwargs)
 
     @property
     def couples_documents(self) -> bool:
@@ -221,6 +227,23 @@ class GSPENForTokenClassification(PreTrainedModel):
             for allowed in (part.to(theta.nodes.device) for part in self.labels.legal)
         )
         return chain.potentials(theta.nodes, table, start, end)
+
+
+def load_model(folder: Path) -> GSPENForTokenClassification:
+    """A model from its folder, or an error that says what is wrong with it.
+
+    Unlike `from_pretrained`, it refuses weights that are missing or do not fit instead of drawing new ones.
+    """
+    try:
+        model, report = GSPENForTokenClassification.from_pretrained(folder, output_loading_info=True)
+    except (OSError, RuntimeError, SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder}: not a model that can be read: {error}") from None
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if report[kind]:
+            raise ValueError(
+                f"{folder}: the weights do not fit config.json: {kind} {sorted(report[kind])[:5]}"
+            )
+    return model
 
 
 def make_head(config: GSPENConfig) -> GSPENHead:

@@ -7,6 +7,7 @@ its own training data, so that a term trained on scores without dropout would se
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def with_potentials(
         return found
 
     was_training = model.scorer.training
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(-1 if draw is None else draw)
         scored = dataset.map(

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import datasets
+from tqdm.auto import tqdm
 
 from gspen_ner.decode import ScoredSpan, label_lists, span_probabilities
 from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred, load_model
 from gspen_ner.labels import Labels, Span, spans_of_tags
 from gspen_ner.parts import Parts
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_metrics import Evaluation, assess, compare_errors
+from gspen_ner.tasks.predictions import Labelling, Prediction
 
 BATCH_SIZE = 64
-
-
-class Labelling(NamedTuple):
-    """One of the k best labellings of a sentence: its entities and its probability."""
-
-    entities: list[Span]
-    probability: float
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a model says of one sentence.
-
-    Args:
-        tokens: the sentence.
-        entities: with their exact marginal probabilities.
-        base_entities: what the model says without its global term.
-        k_best: the best labellings, best first; empty if they were not asked for.
-    """
-
-    tokens: tuple[str, ...]
-    entities: list[ScoredSpan]
-    base_entities: list[ScoredSpan]
-    k_best: list[Labelling]
 
 
 class Tagger:
@@ -59,7 +35,7 @@ class Tagger:
     @classmethod
     def load(cls, path: str | Path) -> Tagger:
         """Read a model's folder, or that of a run, whose best model is taken."""
-        return cls(GSPENForTokenClassification.from_pretrained(model_folder(path)))
+        return cls(load_model(model_folder(path)))
 
     def tag(
         self,
@@ -82,7 +58,10 @@ class Tagger:
         return self.predict(as_dataset(unknown), k_best)
 
     def predict(self, dataset: datasets.Dataset, k_best: int = 0) -> list[Prediction]:
-        """Entities of the rows of a dataset; sentences without tokens have none."""
+        """Entities of the rows of a dataset; sentences without tokens have none.
+
+        A progress bar appears if it takes long and someone is watching.
+        """
         tokens = dataset[:]["tokens"]
         found = [Prediction(tuple(row), [], [], []) for row in tokens]
         for rows, inferred in self._inferred(dataset):
@@ -90,8 +69,8 @@ class Tagger:
             same = inferred.theta is inferred.base
             base = full if same else _entities(inferred.base, inferred, self.labels)
             best = _labellings(inferred, self.labels, k_best) if k_best else [[] for _ in rows]
-            for row, *parts in zip(rows, full, base, best, strict=True):
-                found[row] = Prediction(tuple(tokens[row]), *parts)
+            for row, entities, base_entities, labellings in zip(rows, full, base, best, strict=True):
+                found[row] = Prediction(tuple(tokens[row]), entities, base_entities, labellings)
         return found
 
     def evaluate(self, dataset: datasets.Dataset) -> Evaluation:
@@ -122,7 +101,8 @@ class Tagger:
         device = self.model.device
         lengths = [len(row) for row in dataset[:]["mentions"]]
         coupled = self.model.couples_documents
-        for batch in in_order(dataset[:]["document"] if coupled else None, lengths, BATCH_SIZE):
+        batches = in_order(dataset[:]["document"] if coupled else None, lengths, BATCH_SIZE)
+        for batch in tqdm(batches, "tagging", delay=2, leave=False, disable=None):
             rows = [row for row in batch if lengths[row]]
             if rows:
                 inputs = collate(dataset.__getitems__(rows))

@@ -90,6 +90,7 @@ class StageTrainer(Trainer):
         log = StageLog(folder.parent / "metrics.jsonl", folder.name)
         stopping = [EarlyStoppingCallback(training.patience)] if training.patience else []
         self.batches = self._batches(model, data, seed)
+        self.data = data
         self.gold = [spans_of_tags(tags, "BIO") for tags in data.dev[:]["tags"]]
         self.watched: list[tuple[float, float]] = []
         super().__init__(
@@ -161,7 +162,7 @@ class StageTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         loader: DataLoader = DataLoader(
-            self.train_dataset, batch_sampler=self.batches, collate_fn=self.data_collator
+            self.data.train, batch_sampler=self.batches, collate_fn=self.data_collator
         )
         return self.accelerator.prepare(loader)
 
@@ -182,11 +183,11 @@ class StageTrainer(Trainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """F1 on the development set, with averaged weights; a model better than all before is kept."""
-        assert isinstance(self.model, GSPENForTokenClassification) and self.eval_dataset is not None
+        assert isinstance(self.model, GSPENForTokenClassification)
         was_training = self.model.training
         with self.average.in_place(self.model):
-            found = Tagger(self.model).spans(self.eval_dataset)
-            lengths = [len(row) for row in self.eval_dataset[:]["mentions"]]
+            found = Tagger(self.model).spans(self.data.dev)
+            lengths = [len(row) for row in self.data.dev[:]["mentions"]]
             score = span_f1(self.gold, found, lengths).micro
             before = [entry["eval_f1"] for entry in self.state.log_history if "eval_f1" in entry]
             if self.is_world_process_zero() and score.f1 > max(before, default=-math.inf):

@@ -1,49 +1,20 @@
-"""The command `gspen-ner`. Thin: each verb parses, calls, and prints."""
+"""`gspen-ner bench`: ours beside a peer's, in one process, as a ratio."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 
-app = typer.Typer(
-    help="Global scores over whole label sequences for NER taggers, with the exact structure of a CRF.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-bench = typer.Typer(help="Measure: ours beside a peer's, in one process, as a ratio.", no_args_is_help=True)
-app.add_typer(bench, name="bench")
-console = Console(width=None if sys.stdout.isatty() else 120)
+from gspen_ner.cli.shared import JsonFile, check_writable, clear_errors, console
 
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write the rows as a JSON list.", dir_okay=False),
-]
+bench = typer.Typer(help="Measure: ours beside a peer's, in one process, as a ratio.", no_args_is_help=True)
 Seconds = Annotated[float, typer.Option(min=0.0, help="How long each row is measured, at least.")]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from gspen_ner import __version__
-
-        console.print(f"gspen-ner {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options that stand before the verb."""
-
-
 @bench.command("chain")
+@clear_errors
 def bench_chain(
     json_file: JsonFile = None,
     seconds: Seconds = 1.0,
@@ -63,7 +34,7 @@ def bench_chain(
     """
     from gspen_ner.bench import chain, timing
 
-    _check_writable(json_file)
+    check_writable(json_file, "--json")
     seconds = min(seconds, 0.3) if quick else seconds
     rows: list[timing.Row] = []
     for reason in chain.missing_peers():
@@ -79,6 +50,7 @@ def bench_chain(
 
 
 @bench.command("inference")
+@clear_errors
 def bench_inference(json_file: JsonFile = None, seconds: Seconds = 1.0) -> None:
     """One GSPEN inference (500 hidden units, 10 steps) beside forward + backward of a 256-unit BiLSTM.
 
@@ -89,7 +61,7 @@ def bench_inference(json_file: JsonFile = None, seconds: Seconds = 1.0) -> None:
     """
     from gspen_ner.bench import inference, timing
 
-    _check_writable(json_file)
+    check_writable(json_file, "--json")
     with console.status("measuring"):
         row, parts = inference.run(seconds)
     console.print(timing.as_table("GSPEN inference, (batch, length, labels)", [row], inference.BARS))
@@ -99,18 +71,3 @@ def bench_inference(json_file: JsonFile = None, seconds: Seconds = 1.0) -> None:
     )
     if json_file is not None:
         timing.write_json([row], json_file)
-
-
-def _check_writable(file: Path | None) -> None:
-    """Refuse a folder that does not exist before minutes are spent on measuring."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{file.parent} is not a directory", param_hint="--json")
-
-
-def main() -> None:
-    """Entry point of the command."""
-    app()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,46 @@
+"""The command `gspen-ner`. Thin: each verb parses, calls, and prints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gspen_ner.cli.bench import bench
+from gspen_ner.cli.data import data
+from gspen_ner.cli.evaluate import evaluate
+from gspen_ner.cli.predict import predict
+from gspen_ner.cli.shared import console
+from gspen_ner.cli.train import recipes, train
+
+app = typer.Typer(
+    help="Global scores over whole label sequences for NER taggers, with the exact structure of a CRF.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+for verb in (train, evaluate, predict, recipes):
+    app.command()(verb)
+app.add_typer(data, name="data")
+app.add_typer(bench, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from gspen_ner import __version__
+
+        console.print(f"gspen-ner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

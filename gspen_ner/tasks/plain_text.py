@@ -1,0 +1,107 @@
+"""Plain text as sentences of tokens: lines, sentence ends within them, and blank lines between documents."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from gspen_ner.tasks.ner_files import (
+    DOCUMENT_MARK,
+    TaggedSentence,
+    column_sentences,
+    decode_lines,
+    json_sentences,
+    read_lines,
+    tagged,
+)
+
+_TOKEN = re.compile(
+    r"""
+    (?:[A-Z]\.)+(?![^\W_])                              # initials: U.S.
+  | (?:Mr|Mrs|Ms|Dr|Prof|St|Inc|Corp|Ltd|Co|Jr|Sr|vs)\. # abbreviations
+  | \d+(?:[.,:/-]\d+)*                                  # numbers, dates, scores
+  | [^\W\d_]+(?:[-&][^\W\d_]+|'(?!s\b)[^\W\d_]+)*       # words, with hyphens and apostrophes inside
+  | '[sS]\b                                             # the genitive
+  | \w+ | \S
+    """,
+    re.VERBOSE,
+)
+_ENDS = (".", "!", "?")
+
+
+def tokenise(text: str) -> list[str]:
+    """Tokens as newswire corpora have them: punctuation and genitives by themselves.
+
+    Example:
+        >>> tokenise("Mr. Halden's U.S. trip cost 3,500 euros.")
+        ['Mr.', 'Halden', "'s", 'U.S.', 'trip', 'cost', '3,500', 'euros', '.']
+    """
+    return _TOKEN.findall(text)
+
+
+def read_text(lines: Iterable[str]) -> list[TaggedSentence]:
+    """Sentences of plain text; a blank line begins a new document.
+
+    Example:
+        >>> [s.tokens for s in read_text(["Rome won. Paris lost!", "", "Next."])]
+        [('Rome', 'won', '.'), ('Paris', 'lost', '!'), ('Next', '.')]
+    """
+    found: list[TaggedSentence] = []
+    document, fresh = -1, True
+    for line in lines:
+        tokens = tokenise(line)
+        if not tokens:
+            fresh = True
+            continue
+        document, fresh = document + fresh, False
+        found += [TaggedSentence(part, ("O",) * len(part), document) for part in _sentences(tokens)]
+    return found
+
+
+def read_untagged(
+    source: str, kind: Literal["auto", "text", "conll", "jsonl"] = "auto", token_column: int = 0
+) -> list[TaggedSentence]:
+    """Sentences to tag, from a file or, if `source` is -, from standard input.
+
+    Args:
+        source: file name or -.
+        kind: plain text, CoNLL columns (tags, if there are any, are not looked at) or JSON lines with
+            `tokens`; `"auto"` goes by the name and the content.
+        token_column: of CoNLL columns.
+    """
+    path = Path("<standard input>" if source == "-" else source)
+    lines = decode_lines(path, sys.stdin.buffer.read()) if source == "-" else read_lines(path)
+    if kind == "auto":
+        kind = _guess(path, lines)
+    if kind == "text":
+        return read_text(lines)
+    if kind == "jsonl":
+        raw = json_sentences(path, lines, with_tags=False)
+    else:
+        raw = column_sentences(path, lines, token_column, tag_column=None)
+    return tagged(path, list(raw), "BIO", strict=False).sentences
+
+
+def _guess(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
+    """Columns if a document mark is there, or if every line has as many and ends in a tag."""
+    filled = [line for line in lines if line.strip()]
+    if path.suffix in (".jsonl", ".json"):
+        return "jsonl"
+    if any(line.startswith(DOCUMENT_MARK) for line in filled):
+        return "conll"
+    columns = [line.split() for line in filled]
+    same = len({len(row) for row in columns}) == 1 and len(columns[0]) > 1
+    return "conll" if same and all(re.fullmatch(r"O|[BIES]-\S+", row[-1]) for row in columns) else "text"
+
+
+def _sentences(tokens: list[str]) -> Iterator[tuple[str, ...]]:
+    """Cut behind a full stop that an upper-case letter or nothing follows."""
+    start = 0
+    for position, token in enumerate(tokens):
+        following = tokens[position + 1] if position + 1 < len(tokens) else ""
+        if not following or (token in _ENDS and following[:1].isupper()):
+            yield tuple(tokens[start : position + 1])
+            start = position + 1
