@@ -15,10 +15,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[bench,dev]'
 	touch $@
 
-demo: $(VENV)/installed  ## benchmark the chain kernels beside other CRF libraries, then one GSPEN inference
-	$(BIN)/gspen-ner bench chain --quick
-	$(BIN)/gspen-ner bench inference
-	$(BIN)/python recipes/inference_demo.py
+demo: $(VENV)/installed  ## train a CRF tagger and GSPEN on generated news, compare them, and tag a text
+	rm -rf runs/demo
+	$(BIN)/gspen-ner train quickstart --output runs/demo
+	printf 'Halden closed its offices in Lisbon.\nThe insurer Halden Holdings gave no reason.\n' \
+	    | $(BIN)/gspen-ner predict runs/demo -
 
 test: $(VENV)/installed  ## the fast tests and all examples in docstrings
 	$(BIN)/pytest -m 'not slow'

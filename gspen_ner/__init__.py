@@ -12,8 +12,9 @@ from gspen_ner.losses import fixed_point_likelihood, negative_log_likelihood, st
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
-from gspen_ner.scorers import LinearChainCRF
+from gspen_ner.scorers import BiLSTMCNN, LinearChainCRF, Vocabulary
 from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, Trace, solve
+from gspen_ner.tasks.ner_metrics import conll_f1
 from gspen_ner.terms import (
     Context,
     Convolution,
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Backend",
+    "BiLSTMCNN",
     "Chain",
     "Context",
     "Convolution",
@@ -50,7 +52,9 @@ __all__ = [
     "Span",
     "TermSum",
     "Trace",
+    "Vocabulary",
     "available_backends",
+    "conll_f1",
     "decode_spans",
     "fixed_point_likelihood",
     "hamming_cost",

@@ -37,7 +37,9 @@ def predict(
         OutputFormat | None,
         typer.Option("--format", help="Default: by the output's name, else conll.", show_default=False),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write; standard output if not given.", dir_okay=False)
+    ] = None,
     input_format: Annotated[
         InputFormat, typer.Option("--input", help="What the input is; auto looks at it.")
     ] = InputFormat.auto,

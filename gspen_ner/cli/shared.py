@@ -13,8 +13,9 @@ from rich.console import Console
 
 from gspen_ner.tasks.ner_files import FileScheme
 
-console = Console(width=None if sys.stdout.isatty() else 120)
-errors = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+# What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
+console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+errors = Console(stderr=True, markup=False, emoji=False, width=None if sys.stderr.isatty() else 120)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

@@ -81,9 +81,10 @@ class Run:
 
     def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
         data = StageData(as_dataset(sentences, self.corpus.labels), as_dataset(self.corpus.dev))
-        return self._stage(name, self._new_base, self.recipe.base_training, lambda _: data)
+        return self._stage(name, self.new_base, self.recipe.base_training, lambda _: data)
 
-    def _new_base(self) -> GSPENForTokenClassification:
+    def new_base(self) -> GSPENForTokenClassification:
+        """A base model that has not learned anything yet."""
         scorer = self.recipe.scorer
         vectors = None
         if scorer.word_vectors is not None:
@@ -114,10 +115,10 @@ class Run:
     def train_term(self, base: Path) -> Path:
         """The folder of the model with its trained term."""
         training = self.recipe.term_training
-        data = self._potentials if training.freeze == "base" else self._sentences
-        return self._stage("term", lambda: self._with_term(base), training, data)
+        data = self.potentials if training.freeze == "base" else self.sentences
+        return self._stage("term", lambda: self.with_term(base), training, data)
 
-    def _with_term(self, base: Path) -> GSPENForTokenClassification:
+    def with_term(self, base: Path) -> GSPENForTokenClassification:
         """The base model with a term that changes nothing yet."""
         old = load_model(base)
         needed = "struct" if self.recipe.system == "gspen" else "unary"
@@ -131,6 +132,7 @@ class Run:
                 f"{', '.join(self.corpus.labels.names)}"
             )
         config = copy.deepcopy(old.config)
+        assert isinstance(config, GSPENConfig)
         config.system = self.recipe.system
         config.inference = self.recipe.inference.model_dump(mode="json")
         longest = max(len(sentence.tokens) for sentence in self.corpus.train)
@@ -144,13 +146,14 @@ class Run:
             model.freeze_base()
         return model
 
-    def _sentences(self, model: GSPENForTokenClassification) -> StageData:
+    def sentences(self, model: GSPENForTokenClassification) -> StageData:
+        """What a stage reads that runs the encoder."""
         return StageData(as_dataset(self.corpus.train, model.labels), as_dataset(self.corpus.dev))
 
-    def _potentials(self, model: GSPENForTokenClassification) -> StageData:
+    def potentials(self, model: GSPENForTokenClassification) -> StageData:
         """Scores of the frozen base model: as it is, with dropout on, or of models that did not see them."""
         cache = self.folder / "potentials"
-        sentences = self._sentences(model)
+        sentences = self.sentences(model)
         dev = with_potentials(sentences.dev, model, cache)
         training = self.recipe.term_training
         if training.folds:

@@ -4,11 +4,13 @@
 
 The two directions are two LSTMs, the second of which reads each sentence from its end: padding then lies
 behind both, where it changes nothing, and torch's fast padded LSTM serves where `nn.LSTM(bidirectional)`
-would need packed sequences. Characters are read once for each distinct word of a batch.
+would need packed sequences. Where lengths differ much (documents), sentences are read in parts of similar
+length; all else is computed for tokens only. Characters are read once for each distinct word of a batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -22,6 +24,7 @@ from gspen_ner.scorers.crf import LinearChainCRF
 from gspen_ner.scorers.vocabulary import PADDING, Vocabulary, WordVectors
 
 Transitions = Literal["none", "shared", "bigram"]
+PART = 16  # sentences that the LSTM reads together where lengths differ much
 
 
 class BiLSTMCNN(nn.Module):
@@ -102,22 +105,39 @@ class BiLSTMCNN(nn.Module):
             spelling_at: which of them stands where.
             lengths: tokens of each sentence.
         """
-        inputs = torch.cat([self._word_vectors(words), self._spelled(spellings)[spelling_at]], -1)
-        inputs = self.input_dropout(inputs)
-        mirrored = _mirror(self.backward_lstm(_mirror(inputs, lengths))[0], lengths)
-        encoded = self.output_dropout(torch.cat([self.forward_lstm(inputs)[0], mirrored], -1))
-        features = nn.functional.elu(self.projection(encoded))
         present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
-        nodes = self.emissions(features)
+        features = self.encode(words, spellings, spelling_at, lengths)
+        nodes = padded(self.emissions(features), present)
         if self.crf is None:
             return Parts(nodes), Simplex(present)
         potentials, chain = self.crf.potentials(nodes, present)
         if self.bigram is not None and potentials.edges is not None:
-            pairs = self.bigram(features[:, 1:]).unflatten(-1, potentials.edges.shape[-2:])
+            later = present[:, 1:]  # the scores of a pair are read from its second token
+            second = features[_is_later(present)]
+            pairs = padded(self.bigram(second), later).unflatten(-1, potentials.edges.shape[-2:])
             potentials = Parts(potentials.nodes, potentials.edges + pairs)
         return potentials, chain
 
-    def _word_vectors(self, words: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    def encode(
+        self,
+        words: Int[Tensor, "B T"],
+        spellings: Int[Tensor, "U C"],
+        spelling_at: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"],
+    ) -> Float[Tensor, "tokens projection"]:
+        """What the scores are read from, of all tokens one behind the other; see `padded`."""
+        present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
+        vectors = [self._word_vectors(words[present]), self._spelled(spellings)[spelling_at[present]]]
+        inputs = padded(self.input_dropout(torch.cat(vectors, -1)), present)
+        encoded = inputs.new_zeros(*present.shape, 2 * self.forward_lstm.hidden_size)
+        for rows in _similar(lengths):
+            longest = int(lengths[rows].max())
+            some, its_lengths = inputs[rows, :longest], lengths[rows]
+            backward = _mirror(self.backward_lstm(_mirror(some, its_lengths))[0], its_lengths)
+            encoded[rows, :longest] = torch.cat([self.forward_lstm(some)[0], backward], -1)
+        return nn.functional.elu(self.projection(self.output_dropout(encoded[present])))
+
+    def _word_vectors(self, words: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens D"]:
         trained = self.trained_words.num_embeddings
         vectors = self.trained_words(words.clamp_max(trained - 1))
         if not self.fixed_words.num_embeddings:
@@ -130,6 +150,27 @@ class BiLSTMCNN(nn.Module):
         responses = self.convolution(self.characters(spellings).mT)
         outside: Bool[Tensor, "U C"] = spellings == PADDING
         return responses.masked_fill(outside[:, None], -torch.inf).amax(-1).tanh()
+
+
+def padded(values: Float[Tensor, "tokens D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    """Values of all tokens, one behind the other, laid out by sentence with zeros behind each."""
+    result = values.new_zeros(*present.shape, values.shape[-1])
+    result[present] = values
+    return result
+
+
+def _is_later(present: Bool[Tensor, "B T"]) -> Bool[Tensor, " tokens"]:
+    """Of all tokens one behind the other, which do not begin a sentence."""
+    first = torch.zeros_like(present)
+    first[:, 0] = True
+    return ~first[present]
+
+
+def _similar(lengths: Int[Tensor, " B"]) -> Iterable[Int[Tensor, " K"]]:
+    """The batch in parts of similar length, where that spares much padding."""
+    if len(lengths) * int(lengths.max()) < 1.3 * int(lengths.sum()):
+        return [torch.arange(len(lengths), device=lengths.device)]
+    return lengths.argsort(descending=True).split(PART)
 
 
 def _mirror(values: Float[Tensor, "B T D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ class Vocabulary:
             return cls(tuple(entries["words"]), int(entries["trained"]), tuple(entries["characters"]))
         except FileNotFoundError:
             raise ValueError(f"{file}: no such file; is {directory} a model of gspen_ner?") from None
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"{file}: not a vocabulary ({error!r})") from None
 
 
@@ -145,7 +146,7 @@ class WordVectors:
                     words.append(word)
         except FileNotFoundError:
             raise ValueError(f"{path}: no such file of word vectors") from None
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
             raise ValueError(f"{path}: cannot be read: {error}") from None
         return cls(tuple(words), np.array(rows, dtype=np.float32).reshape(-1, size))
 
