@@ -72,16 +72,15 @@ class Objective:
         """
         if self.term is None:
             return self.term_value(marginals), Parts(torch.zeros_like(marginals.nodes))
-        with torch.inference_mode(False), torch.enable_grad():
-            leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
-            inputs = [leaf.nodes]
-            if self.reads_edges and leaf.edges is not None:
-                inputs.append(leaf.edges)
-            value = self.term_value(leaf)
-            grads = torch.autograd.grad(
-                value.sum(), inputs, create_graph=create_graph, materialize_grads=True
-            )
-        return value if create_graph else value.detach(), Parts(*grads)
+        with torch.autocast(marginals.nodes.device.type, enabled=False):
+            if not create_graph:
+                return self.term.value_and_grad(self.potentials, marginals, self.context, self.noise)
+            with torch.inference_mode(False), torch.enable_grad():
+                leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
+                value = self.term_value(leaf)
+                inputs = self.term.read_parts(leaf)
+                grads = torch.autograd.grad(value.sum(), inputs, create_graph=True, materialize_grads=True)
+        return value, Parts(*grads)
 
     def pool(self, values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
         """Sum over each group of coupled examples, given back to each of its members."""

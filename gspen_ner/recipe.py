@@ -207,18 +207,25 @@ def find_recipe(name: str | Path) -> Path:
     """The file of a recipe."""
     file = Path(name)
     if file.suffix in (".yaml", ".yml"):
-        if not file.is_file():
+        if not _is_file(file):
             raise ValueError(f"{file}: no such recipe file")
         return file
     built_in = _folder() / f"{name}.yaml"
-    if not built_in.is_file():
+    if not _is_file(built_in):
         known = sorted(path.stem for path in _folder().glob("*.yaml"))
         near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(
             f"there is no recipe {str(name)!r}{hint} Built in: {', '.join(known)}; or give a .yaml file"
         )
     return built_in
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
 
 
 def expand(path: str) -> str:
@@ -244,11 +251,11 @@ def _folder() -> Path:
 
 
 def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    if file in seen:
+    if file.resolve() in seen:
         raise ValueError(f"{file}: recipes extend each other in a circle")
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except Exception as error:  # of any kind: PyYAML does not keep to its own
         raise ValueError(f"{file}: not YAML: {error}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"{file}: expected entries such as 'seed: 1', got {type(entries).__name__}")
@@ -256,7 +263,8 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if parent is None:
         return entries
     beside = file.parent / f"{parent}.yaml"
-    return _merge(_read(beside if beside.is_file() else find_recipe(str(parent)), (*seen, file)), entries)
+    older = _read(beside if _is_file(beside) else find_recipe(str(parent)), (*seen, file.resolve()))
+    return _merge(older, entries)
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,10 +281,10 @@ def _override(entries: dict[str, Any], override: str) -> None:
         raise ValueError(f"--set {override}: expected KEY=VALUE, as in --set base_training.epochs=5")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except Exception as error:  # as above
         raise ValueError(f"--set {override}: the value is not YAML: {error}") from None
     place: Any = entries
-    keys: list[str | int] = [int(key) if key.isdigit() else key for key in path.split(".")]
+    keys: list[str | int] = [int(key) if key.isdecimal() else key for key in path.split(".")]
     try:
         for key in keys[:-1]:
             place = place[key] if isinstance(key, int) else place.setdefault(key, {})
@@ -288,11 +296,12 @@ def _override(entries: dict[str, Any], override: str) -> None:
 def _explain(error: ValidationError) -> Iterator[str]:
     known = sorted(set(_keys(Recipe)))
     for entry in error.errors():
-        path = ".".join(str(key) for key in entry["loc"] if not _is_tag(key))
+        path = ".".join(_place(entry["loc"]))
         if entry["type"] == "extra_forbidden":
             plain = ".".join(key for key in path.split(".") if not key.isdigit())
             near = difflib.get_close_matches(plain, known, 1, 0.5)
-            yield f"{path}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
+            other = bool(near) and near[0] != plain  # the same: a key of another variant
+            yield f"{path}: unknown key" + (f"; did you mean {near[0]}?" if other else "")
         elif entry["type"] == "missing":
             yield f"{path}: missing"
         else:
@@ -302,9 +311,12 @@ def _explain(error: ValidationError) -> Iterator[str]:
             yield f"{where}{message}{got}"
 
 
-def _is_tag(key: str | int) -> bool:
-    """Whether a place in an error is only the name of the variant that was chosen."""
-    return key in ("padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe")
+def _place(keys: Sequence[str | int]) -> Iterator[str]:
+    """Where an error is, without the names of variants that pydantic puts in behind terms.0 and solver."""
+    variants = ("padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe")
+    for before, key in zip(("", *keys), keys, strict=False):
+        if key not in variants or not (before == "solver" or isinstance(before, int)):
+            yield str(key)
 
 
 def _keys(kind: Any, prefix: str = "") -> Iterator[str]:

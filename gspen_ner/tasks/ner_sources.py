@@ -96,10 +96,17 @@ def _from_dataset(
     documents: dict[object, int] = {}
     raw = []
     for number, row in enumerate(dataset, 1):
-        found = [names[tag] if names else tag for tag in row[tags]]
+        words, found = row[tokens], row[tags]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{source}:{number}: expected a list of strings as {tokens}, got {words!r}")
+        if not isinstance(found, list):
+            raise ValueError(f"{source}:{number}: expected a list of tags as {tags}, got {found!r}")
+        if names:  # datasets without gold tags have -1 or null instead
+            found = [names[tag] if tag in range(len(names)) else tag for tag in found]
         document = row.get("document")
         place = -1 if document is None else documents.setdefault(str(document), len(documents))
-        raw.append(RawSentence(list(row[tokens]), found, place, number))
+        if words or found:
+            raw.append(RawSentence(words, found, place, number))
     return tagged(Path(source), raw, scheme, strict)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
@@ -69,6 +69,33 @@ class PaddedMLP(GlobalTerm):
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> Float[Tensor, " B"]:
+        hidden, reached = self._hidden(potentials, marginals, context, noise)
+        return (self.output(nn.functional.softplus(hidden)).squeeze(-1) * reached).sum(1)
+
+    @torch.no_grad()
+    def value_and_grad(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        """In closed form, which takes less than half the time of autograd."""
+        hidden, reached = self._hidden(potentials, marginals, context, noise)
+        value = (self.output(nn.functional.softplus(hidden)).squeeze(-1) * reached).sum(1)
+        slopes = torch.sigmoid(hidden) * self.output.weight * reached[..., None]
+        length, labels = marginals.nodes.shape[1:]
+        columns = min(length, self.max_length) * self.width
+        inputs = (slopes @ self.input.weight[:, :columns]).reshape(len(value), -1, self.width)[:, :length]
+        inputs = inputs if noise is None else inputs * noise
+        edges = None
+        if self.edge_inputs == "positions":
+            edges = inputs[:, :-1, -(labels**2) :].unflatten(-1, (labels, labels))
+        elif self.counts is not None and marginals.edges is not None:
+            counts = (slopes.sum(1) @ self.counts.weight).view(-1, 1, labels, labels)
+            edges = counts.expand_as(marginals.edges)
+        return value, Parts(inputs[..., :labels], edges)
+
+    def _hidden(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise
+    ) -> tuple[Float[Tensor, "B windows hidden"], Bool[Tensor, "B windows"]]:
+        """What goes into the softplus, and which windows a sentence reaches."""
         inputs = self._inputs(potentials, marginals)
         if noise is not None:
             inputs = inputs * noise
@@ -81,9 +108,8 @@ class PaddedMLP(GlobalTerm):
             if marginals.edges is None:
                 raise ValueError("the term reads expected transitions: the marginals have no edges")
             hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
-        scores = self.output(nn.functional.softplus(hidden)).squeeze(-1)
         reached = nn.functional.pad(context.mask, (0, rest))
-        return (scores * reached.view(batch, scores.shape[1], -1).any(2)).sum(1)
+        return hidden, reached.view(batch, hidden.shape[1], -1).any(2)
 
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
         if self.dropout == 0:

@@ -75,6 +75,25 @@ class GlobalTerm(nn.Module, ABC):
     ) -> Float[Tensor, " B"]:
         """The score of each example's marginals (or of its share in its document's score)."""
 
+    def value_and_grad(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        """The score and its gradient in the marginals, edges None where they are not read.
+
+        By autograd; a term may override it by something faster.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
+            value = self(potentials, leaf, context, noise)
+            grads = torch.autograd.grad(value.sum(), self.read_parts(leaf), materialize_grads=True)
+        return value.detach(), Parts(*grads)
+
+    def read_parts(self, marginals: Parts) -> list[Tensor]:
+        """The tensors of the marginals that the term reads."""
+        if self.edge_inputs == "none" or marginals.edges is None:
+            return [marginals.nodes]
+        return [marginals.nodes, marginals.edges]
+
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
         """Dropout masks for one batch; None for a term without dropout."""
         return None

@@ -51,6 +51,7 @@ def table_before(parts, row, position):
     return edges[row % edges.shape[0], position % edges.shape[1]]
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @kinds
 @pytest.mark.parametrize("extra", [0, 3])
 @pytest.mark.parametrize("width", [3, 4])

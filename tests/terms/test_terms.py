@@ -7,8 +7,17 @@ import pytest
 import torch
 from torch.nn.functional import pad, softplus
 
-from gspen_ner import Context, Convolution, DocumentConsistency, PaddedMLP, Parts, TermSum, match_mentions
-from gspen_ner.terms.term import select_noise
+from gspen_ner import (
+    Chain,
+    Context,
+    Convolution,
+    DocumentConsistency,
+    PaddedMLP,
+    Parts,
+    TermSum,
+    match_mentions,
+)
+from gspen_ner.terms.term import GlobalTerm, select_noise
 
 LENGTHS = [7, 2, 5, 1, 3]
 EDGE_INPUTS = ["none", "counts", "positions"]
@@ -539,3 +548,22 @@ def test_a_context_selects_all_it_knows():
     assert few.documents.tolist() == [0, 4]
     assert torch.equal(few.mentions, context.mentions[[2, 0]])
     assert Context(context.mask).select(torch.tensor([1])).documents is None
+
+
+@pytest.mark.parametrize("edge_inputs", ["none", "counts", "positions"])
+@pytest.mark.parametrize("max_length", [3, 6, 20])
+@pytest.mark.parametrize("read_potentials", [False, True])
+def test_the_closed_form_of_the_mlp_is_what_autograd_says(edge_inputs, max_length, read_potentials):
+    term = PaddedMLP(4, max_length, 7, 0.5, edge_inputs, read_potentials).double()
+    torch.nn.init.normal_(term.output.weight)
+    chain = Chain(torch.tensor([6, 1, 4]))
+    potentials = chain.potentials(torch.randn(3, 6, 4).double(), torch.randn(3, 5, 4, 4).double())
+    marginals, context = chain.marginals(potentials), Context.of_lengths(chain.lengths, 6)
+    for noise in (None, term.draw_noise(potentials, context)):
+        value, grad = term.value_and_grad(potentials, marginals, context, noise)
+        expected_value, expected = GlobalTerm.value_and_grad(term, potentials, marginals, context, noise)
+        torch.testing.assert_close(value, expected_value)
+        torch.testing.assert_close(grad.nodes, expected.nodes)
+        assert (grad.edges is None) == (expected.edges is None)
+        if grad.edges is not None:
+            torch.testing.assert_close(grad.edges, expected.edges)

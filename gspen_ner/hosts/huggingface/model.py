@@ -177,20 +177,20 @@ class GSPENForTokenClassification(PreTrainedModel):
         given |= {"nodes": nodes, "edges": edges, "documents": documents, "mentions": mentions}
         batch = {name: value for name, value in given.items() if value is not None} | {"lengths": lengths}
         potentials, polytope = self.potentials(batch)
-        output = TaggingOutput()
+        found: dict[str, Tensor] = {}
         if labels is not None and self.head is None:
-            output.loss = negative_log_likelihood(potentials, polytope, labels).mean().float()
+            found["loss"] = negative_log_likelihood(potentials, polytope, labels).mean().float()
         elif labels is not None:
             assert self.head is not None
             result = self.head.loss(potentials, polytope, labels, _context(batch, polytope, potentials))
-            output.loss = result.loss.mean().float()
-            output.negative = result.negative.float().mean()
-            output.steps = result.solution.steps.float().mean()
+            found["loss"] = result.loss.mean().float()
+            found["negative"] = result.negative.float().mean()
+            found["steps"] = result.solution.steps.float().mean()
         if labels is None or not self.training:
             solution = self._solution(batch, potentials, polytope)
             marginals = polytope.marginals(potentials) if solution is None else solution.marginals
-            output.logits = marginals.nodes.log()
-        return output
+            found["logits"] = marginals.nodes.log()
+        return TaggingOutput(**found)  # what is set later is not among its keys
 
     def potentials(self, batch: dict[str, Tensor]) -> tuple[Parts, Polytope]:
         """Scores of a collated batch, computed or, if it brings them along, as they are."""

@@ -1,0 +1,133 @@
+"""Small models and small runs: they learn little, and fast."""
+
+import json
+from pathlib import Path
+
+import torch
+import yaml
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from gspen_ner.cli import app
+from gspen_ner.hosts.huggingface.data import Collator, as_dataset
+from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification
+from gspen_ner.labels import Labels
+from gspen_ner.scorers import Vocabulary
+from gspen_ner.tasks.newswire import generate_newswire
+
+SENTENCES = generate_newswire(8, seed=1)
+SIZES = {"word_size": 12, "character_size": 8, "filters": 8, "hidden": 16, "projection": 16}
+TERMS = {
+    "document": [{"name": "document"}],
+    "convolution": [{"name": "convolution", "hidden": 8, "width": 3}],
+    "padded_mlp": [{"name": "padded_mlp", "hidden": 8, "max_length": 12}],
+    "sum": [{"name": "document"}, {"name": "convolution", "hidden": 8, "width": 3}],
+}
+BASES = {"gspen": "struct", "spen": "unary"}
+RECIPE = {
+    "system": "gspen",
+    "seed": 3,
+    "data": {"train": "newswire:12:1", "dev": "newswire:5:2", "test": "newswire:4:3"},
+    "scorer": SIZES | {"input_dropout": 0.1, "output_dropout": 0.1},
+    "base_training": {"epochs": 3, "batch_size": 8, "learning_rate": 0.02},
+    "terms": [{"name": "document"}],
+    "inference": {"max_steps": 5},
+    "term_training": {"epochs": 2, "batch_size": 16, "learning_rate": 0.03},
+}
+_RUNNER = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
+
+
+def make_labels(scheme="BIOES"):
+    kinds = sorted({tag[2:] for sentence in SENTENCES for tag in sentence.tags if tag != "O"})
+    prefixes = "BI" if scheme == "BIO" else "BIES"
+    return Labels(("O", *(f"{prefix}-{kind}" for kind in kinds for prefix in prefixes)), scheme)
+
+
+def make_model(system="gspen", transitions="shared", dropout=0.0, scheme="BIOES", terms="document", seed=5):
+    """A model with random weights, in evaluation mode."""
+    labels = make_labels(scheme)
+    vocabulary = Vocabulary.of_sentences([sentence.tokens for sentence in SENTENCES])
+    sizes = {
+        "trained_words": vocabulary.trained,
+        "fixed_words": len(vocabulary.words) - vocabulary.trained,
+        "characters": len(vocabulary.characters),
+    }
+    dropouts = {"input_dropout": dropout, "output_dropout": dropout}
+    structured = system in ("struct", "gspen")
+    config = GSPENConfig(
+        scheme=scheme,
+        system=system,
+        scorer=SIZES | sizes | dropouts | {"transitions": transitions if structured else "none"},
+        terms=TERMS[terms] if system in BASES else [],
+        inference={"max_steps": 5},
+        id2label=dict(enumerate(labels.names)),
+        label2id={name: number for number, name in enumerate(labels.names)},
+    )
+    torch.manual_seed(seed)
+    return GSPENForTokenClassification(config, vocabulary).eval()
+
+
+def make_batch(model, sentences=SENTENCES, with_labels=True):
+    return Collator.of(model)(as_dataset(sentences, model.labels if with_labels else None).to_list())
+
+
+def stir(model, scale=0.3):
+    """Let a new term, which is zero, say something."""
+    with torch.no_grad():
+        for weight in model.head.parameters():
+            weight.add_(scale * torch.randn(weight.shape, generator=torch.Generator().manual_seed(7)))
+    return model
+
+
+def weights_of(folder):
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def same_weights(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def gspen_ner(*arguments, text=None):
+    """The command, in this process."""
+    return _RUNNER.invoke(app, [str(argument) for argument in arguments], input=text)
+
+
+def merged(old, new):
+    both = {
+        key: merged(old[key], value) for key, value in new.items() if isinstance(value, dict) and key in old
+    }
+    return {**old, **new, **both}
+
+
+def write_recipe(file, **changes):
+    """The small recipe with some of its entries changed."""
+    file.write_text(yaml.safe_dump(merged(RECIPE, changes)))
+    return file
+
+
+def train(folder, *options, **changes):
+    """Train the changed small recipe; the run's folder is returned, its recipe lies beside it."""
+    folder.parent.mkdir(exist_ok=True)
+    recipe = write_recipe(folder.with_suffix(".yaml"), **changes)
+    result = gspen_ner("train", recipe, "--output", folder, *options)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def results_of(folder):
+    """What came out of a run, without times."""
+    results = json.loads((folder / "results.json").read_text())
+    del results["seconds_an_epoch"]
+    return results
+
+
+def metrics_of(folder):
+    """The metrics of a run's epochs, without times."""
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {name: value for name, value in entry.items() if name != "seconds"}
+        for entry in entries
+        if "train_runtime" not in entry
+    ]
