@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from gspen_ner.bench.timing import Row
+from gspen_ner.experiments.models import new_base, with_term
 from gspen_ner.experiments.run import Run
 from gspen_ner.files import write_folder
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, TaggingOutput
@@ -53,7 +54,7 @@ def recipe_of(documents: int | None) -> tuple[str, Recipe]:
 def contestants(recipe: Recipe, folder: Path) -> Iterator[tuple[str, StageTrainer]]:
     """Name and trainer of each."""
     run = Run(recipe, folder / "run")
-    base = run.new_base()
+    base = new_base(recipe, run.corpus)
     write_folder(folder / "base", base.save_pretrained)
     yield CRF_EPOCH, _trainer(run, base, run.sentences(base), folder / "crf")
     if find_spec("torchcrf") is not None:
@@ -68,7 +69,7 @@ def contestants(recipe: Recipe, folder: Path) -> Iterator[tuple[str, StageTraine
             )
             place = folder / f"{term}-{freeze}"
             run = Run(changed, place)
-            model = run.with_term(folder / "base")
+            model = with_term(folder / "base", changed, run.corpus)
             data = run.potentials(model) if freeze == "base" else run.sentences(model)
             what = "base frozen" if freeze == "base" else "all trained"
             yield f"GSPEN ({term}), {what}", _trainer(run, model, data, place)

@@ -8,7 +8,7 @@ A run that was killed goes on from its last whole checkpoint and ends as an unbr
 
 from __future__ import annotations
 
-import copy
+import functools
 import json
 import logging
 import random
@@ -20,14 +20,14 @@ from pathlib import Path
 import torch
 
 from gspen_ner.experiments.corpus import Corpus
+from gspen_ner.experiments.models import new_base, with_term
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.huggingface.data import as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
 from gspen_ner.hosts.huggingface.tagger import Tagger, model_folder
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.recipe import Recipe, Training, expand
-from gspen_ner.scorers import Vocabulary, WordVectors
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_metrics import Evaluation
 
@@ -81,70 +81,14 @@ class Run:
 
     def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
         data = StageData(as_dataset(sentences, self.corpus.labels), as_dataset(self.corpus.dev))
-        return self._stage(name, self.new_base, self.recipe.base_training, lambda _: data)
-
-    def new_base(self) -> GSPENForTokenClassification:
-        """A base model that has not learned anything yet."""
-        scorer = self.recipe.scorer
-        vectors = None
-        if scorer.word_vectors is not None:
-            vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
-        tokens = [sentence.tokens for sentence in self.corpus.train]
-        vocabulary = Vocabulary.of_sentences(tokens, vectors.words if vectors else ())
-        sizes = {
-            "trained_words": vocabulary.trained,
-            "fixed_words": len(vocabulary.words) - vocabulary.trained,
-            "characters": len(vocabulary.characters),
-        }
-        options = scorer.model_dump(exclude={"scheme", "word_vectors"}) | sizes
-        structured = self.recipe.system in ("struct", "gspen")
-        if not structured:
-            options["transitions"] = "none"
-        config = GSPENConfig(
-            scheme=scorer.scheme,
-            system="struct" if structured else "unary",
-            scorer=options,
-            id2label=dict(enumerate(self.corpus.labels.names)),
-            label2id={name: number for number, name in enumerate(self.corpus.labels.names)},
-        )
-        model = GSPENForTokenClassification(config, vocabulary)
-        if vectors is not None:
-            model.scorer.load_vectors(vectors, vocabulary)
-        return model
+        make = functools.partial(new_base, self.recipe, self.corpus)
+        return self._stage(name, make, self.recipe.base_training, lambda _: data)
 
     def train_term(self, base: Path) -> Path:
         """The folder of the model with its trained term."""
         training = self.recipe.term_training
         data = self.potentials if training.freeze == "base" else self.sentences
-        return self._stage("term", lambda: self.with_term(base), training, data)
-
-    def with_term(self, base: Path) -> GSPENForTokenClassification:
-        """The base model with a term that changes nothing yet."""
-        old = load_model(base)
-        needed = "struct" if self.recipe.system == "gspen" else "unary"
-        if old.config.system != needed:
-            raise ValueError(
-                f"{base}: a {old.config.system} model; {self.recipe.system} starts from a {needed} one"
-            )
-        if old.labels != self.corpus.labels:
-            raise ValueError(
-                f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "
-                f"{', '.join(self.corpus.labels.names)}"
-            )
-        config = copy.deepcopy(old.config)
-        assert isinstance(config, GSPENConfig)
-        config.system = self.recipe.system
-        config.inference = self.recipe.inference.model_dump(mode="json")
-        longest = max(len(sentence.tokens) for sentence in self.corpus.train)
-        config.terms = [term.model_dump(mode="json") for term in self.recipe.terms]
-        for term in config.terms:
-            if term["name"] == "padded_mlp":
-                term["max_length"] = term["max_length"] or longest
-        model = GSPENForTokenClassification(config, old.vocabulary)
-        model.scorer.load_state_dict(old.scorer.state_dict())
-        if self.recipe.term_training.freeze == "base":
-            model.freeze_base()
-        return model
+        return self._stage("term", lambda: with_term(base, self.recipe, self.corpus), training, data)
 
     def sentences(self, model: GSPENForTokenClassification) -> StageData:
         """What a stage reads that runs the encoder."""

@@ -215,10 +215,12 @@ class TestWithPotentials:
         batch = Collator.of(model)(dataset.__getitems__(rows))
         assert "words" not in batch
         assert ("edges" in batch) == (transitions == "bigram" or (own_transitions and system == "struct"))
-        plain = make_batch(model, [SENTENCES[row] for row in rows])
+        plain = Collator.of(model)(as_dataset(SENTENCES, model.labels).select(rows).to_list())
         direct, polytope = potentials(model, plain)
         reader = make_model(system, transitions, seed=99)  # whose own transitions are others
-        cached, same = potentials(reader if own_transitions or "edges" in batch else model, scores_only(batch))
+        cached, same = potentials(
+            reader if own_transitions or "edges" in batch else model, scores_only(batch)
+        )
         assert type(polytope) is type(same)
         torch.testing.assert_close(
             same.log_partition(cached), polytope.log_partition(direct), atol=1e-4, rtol=1e-5
@@ -244,7 +246,8 @@ class TestWithPotentials:
         found = [nodes(draw, "first") for draw in (None, 0, 1, 2)]
         for number, one in enumerate(found):
             for other in found[:number]:
-                assert np.abs(one - other).mean() > 0.01
+                finite = np.isfinite(one)
+                assert np.abs(one[finite] - other[finite]).mean() > 0.01
         torch.rand(5)  # whatever else was drawn in between
         np.testing.assert_array_equal(nodes(1, "second"), found[2])
 

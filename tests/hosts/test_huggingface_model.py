@@ -23,7 +23,11 @@ def with_base_of(model, base):
 
 @pytest.mark.parametrize(
     ("system", "terms"),
-    [("unary", "document"), ("struct", "document"), *((system, terms) for system in BASES for terms in TERMS)],
+    [
+        ("unary", "document"),
+        ("struct", "document"),
+        *((system, terms) for system in BASES for terms in TERMS),
+    ],
 )
 def test_a_step_of_training_decreases_the_loss(system, terms):
     model = make_model(system, terms=terms).train()

@@ -1,4 +1,4 @@
-"""BiLSTM-CNN: what a sentence is scored does not depend on its batch, and what is learned is what should be."""
+"""BiLSTM-CNN: scores that do not depend on the batch, and learning of what should be learned."""
 
 import pytest
 import torch

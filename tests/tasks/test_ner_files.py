@@ -97,8 +97,75 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
 
 
 def test_very_long_sentences(tmp_path):
-    found = read_tagged_file(write(tmp_path, column(["B-X", "I-X"] * 2500)))
-    assert len(found.sentences[0].tokens) == 5000
+    tags = ["B-X", "I-X"] * 2500
+    (sentence,) = read_tagged_file(write(tmp_path, column(tags)), strict=True).sentences
+    assert len(sentence.tokens) == 5000
+    assert sentence.tags == tuple(tags)
+    entry = json.dumps({"tokens": list(sentence.tokens), "tags": tags})
+    assert read_tagged_file(write(tmp_path, entry, "corpus.jsonl")).sentences == [sentence]
+
+
+def test_tokens_alone(tmp_path):
+    columns = write(tmp_path, "Ann\nran\n\n-DOCSTART-\n\nHi\n")
+    lines = write(tmp_path, '{"tokens": ["Ann", "ran"], "tags": 3}\n{"tokens": ["Hi"]}\n', "corpus.jsonl")
+    for path in (columns, lines):
+        found = read_tagged_file(path, tag_column=None)
+        assert [sentence.tokens for sentence in found.sentences] == [("Ann", "ran"), ("Hi",)]
+        assert tags_of(path, tag_column=None) == ["O O", "O"]
+    path = write(tmp_path, "x Ann nonsense\nx ran nonsense\n")
+    found = read_tagged_file(path, token_column=1, tag_column=None, strict=True)
+    assert [sentence.tokens for sentence in found.sentences] == [("Ann", "ran")]
+
+
+@pytest.mark.parametrize("odd", list("\x85\u00a0\u2028\x0b\x0c\x1c\u3000\ufeff\x00"))
+def test_odd_characters_in_a_token_are_part_of_it(tmp_path, odd):
+    tokens = [f"a{odd}b", f"c{odd}"]
+    entry = json.dumps({"tokens": tokens, "tags": ["B-X", "I-X"]}, ensure_ascii=False)
+    text = "".join(f"{token}\tx {tag}\n" for token, tag in zip(tokens, ["B-X", "I-X"], strict=True))
+    for path in (write(tmp_path, text), write(tmp_path, entry, "corpus.jsonl")):
+        (sentence,) = read_tagged_file(path).sentences
+        assert sentence.tokens == tuple(tokens)
+        assert sentence.tags == ("B-X", "I-X")
+
+
+def test_a_token_of_white_space_alone_does_not_end_a_sentence(tmp_path):
+    (sentence,) = read_tagged_file(write(tmp_path, "a O\n\u00a0 O\nb O\n")).sentences
+    assert sentence.tokens == ("a", "\u00a0", "b")
+
+
+def test_lines_of_blanks_end_a_sentence(tmp_path):
+    found = read_tagged_file(write(tmp_path, "a O\n \t \nb O\r\rc O\n"))
+    assert [sentence.tokens for sentence in found.sentences] == [("a",), ("b",), ("c",)]
+
+
+def test_a_document_mark_ends_a_sentence_by_itself(tmp_path):
+    found = read_tagged_file(write(tmp_path, "-DOCSTART-\na O\n-DOCSTART-\nb O\n"))
+    assert [(s.tokens, s.document) for s in found.sentences] == [(("a",), 0), (("b",), 1)]
+
+
+def documents_of(path):
+    return [sentence.document for sentence in read_tagged_file(path).sentences]
+
+
+def test_sentences_before_the_first_document_are_documents_of_their_own(tmp_path):
+    text = "a O\n\nb O\n\n-DOCSTART- O\n\nc O\n\nd O\n\n-DOCSTART- O\n\ne O\n"
+    a, b, c, d, e = documents_of(write(tmp_path, text))
+    assert c == d
+    assert len({a, b, c, e}) == 4
+    assert read_tagged_file(write(tmp_path, text)).has_documents
+
+
+def test_json_lines_without_a_document_are_documents_of_their_own(tmp_path):
+    names = [None, "x", None, 0, "x", "", None, False]
+    rows = [{"tokens": ["a"], "tags": ["O"]} | ({} if name is None else {"document": name}) for name in names]
+    found = documents_of(write(tmp_path, "\n".join(map(json.dumps, rows)), "corpus.jsonl"))
+    assert found[1] == found[4]
+    assert len(set(found)) == len(names) - 1
+
+
+def test_json_lines_without_tokens_are_left_out(tmp_path):
+    path = write(tmp_path, '{"tokens": [], "tags": []}\n\n{"tokens": ["a"], "tags": ["O"]}', "corpus.jsonl")
+    assert tags_of(path) == ["O"]
 
 
 def test_json_lines(tmp_path):
@@ -122,9 +189,18 @@ def test_json_lines(tmp_path):
         ("c.txt", "Ann PER\n", r"c\.txt:1: 'PER' is no tag"),
         ("c.txt", b"Ann O\n\xff O\n", r"c\.txt: not UTF-8 text \(byte 6\)"),
         ("c.jsonl", '{"tokens": ["a"], "tags": ["O"]}\n{', r"c\.jsonl:2: not JSON"),
-        ("c.jsonl", '{"tokens": ["a"], "tags": []}', r"c\.jsonl:1: expected lists of strings"),
-        ("c.jsonl", "[1]", r"c\.jsonl:1: expected lists of strings"),
+        ("c.jsonl", '{"tokens": ["a"], "tags": []}', r"c\.jsonl:1: expected 'tags', a list of 1 strings"),
+        ("c.jsonl", '{"tokens": ["a"], "tags": [1]}', r"c\.jsonl:1: expected 'tags', a list of 1 strings"),
+        ("c.jsonl", '{"tokens": ["a", "b"]}', r"c\.jsonl:1: expected 'tags', a list of 2 strings"),
+        ("c.jsonl", '{"tags": ["O"]}', r"c\.jsonl:1: expected an object with 'tokens', a list of strings"),
+        ("c.jsonl", '{"tokens": "a", "tags": ["O"]}', r"c\.jsonl:1: expected an object with 'tokens'"),
+        ("c.jsonl", '{"tokens": [1], "tags": ["O"]}', r"c\.jsonl:1: expected an object with 'tokens'"),
+        ("c.jsonl", '\n"tokens"', r"c\.jsonl:2: expected an object with 'tokens'"),
+        ("c.jsonl", "[1]", r"c\.jsonl:1: expected an object with 'tokens'"),
         ("c.jsonl", '{"tokens": ["a"], "tags": ["B"]}', r"c\.jsonl:1: 'B' is no tag"),
+        ("c.jsonl", "[" * 100_000, r"c\.jsonl:1: not JSON"),
+        ("c.jsonl", '{"tokens": ' * 100_000, r"c\.jsonl:1: not JSON"),
+        ("c.jsonl", "9" * 5000, r"c\.jsonl:1: not JSON"),
     ],
 )
 def test_malformed_lines_are_named(tmp_path, name, text, message):
@@ -137,6 +213,41 @@ def test_missing_files_and_columns(tmp_path):
         read_tagged_file(tmp_path / "none.txt")
     with pytest.raises(ValueError, match=r"corpus\.txt:1: columns 0 and 5 are wanted, the line has 2"):
         read_tagged_file(write(tmp_path, "a O\n"), tag_column=5)
+    for name in ("folder", "folder.jsonl"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(ValueError, match=f"{name}: a folder, expected a file"):
+            read_tagged_file(tmp_path / name)
+
+
+@given(st.text(max_size=60), st.sampled_from(["any.txt", "any.jsonl"]))
+def test_any_text_is_read_as_legal_sentences_or_refused(tmp_path_factory, text, name):
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(text.encode("utf-8", "replace"))
+    sentences, refusal = [], f"{path}:"
+    try:
+        sentences = read_tagged_file(path).sentences
+    except ValueError as error:
+        refusal = str(error)
+    assert refusal.startswith(f"{path}:")
+    for sentence in sentences:
+        assert sentence.tokens
+        spans = spans_of_tags(sentence.tags, "BIO")
+        assert tuple(tags_of_spans(spans, len(sentence.tokens), "BIO")) == sentence.tags
+
+
+SOME_TAGS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in "XY")]
+
+
+@given(st.lists(st.lists(st.sampled_from(SOME_TAGS), min_size=1), max_size=3))
+def test_any_tags_come_out_as_legal_bio_and_their_tokens_stay(tmp_path_factory, rows):
+    path = write(tmp_path_factory.getbasetemp(), "\n".join(map(column, rows)), "tags.txt")
+    for scheme in ("auto", "IOB1", "BIO", "BIOES"):
+        found = read_tagged_file(path, scheme=scheme).sentences
+        assert [len(sentence.tokens) for sentence in found] == [len(row) for row in rows]
+        for sentence, row in zip(found, rows, strict=True):
+            spans = spans_of_tags(sentence.tags, "BIO")
+            assert tuple(tags_of_spans(spans, len(row), "BIO")) == sentence.tags
+            assert [tag[2:] for tag in sentence.tags] == [tag[2:] for tag in row]
 
 
 @pytest.mark.realdata

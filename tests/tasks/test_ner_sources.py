@@ -49,7 +49,9 @@ def test_newswire_by_documents_and_seed():
     assert read_source("newswire:0").sentences == []
 
 
-@pytest.mark.parametrize("source", ["newswire:x", "newswire:3:x", "newswire:-3", "newswire:3:-1", "newswire:3:1:2"])
+@pytest.mark.parametrize(
+    "source", ["newswire:x", "newswire:3:x", "newswire:-3", "newswire:3:-1", "newswire:3:1:2"]
+)
 def test_newswire_that_is_not_numbers_is_refused(source):
     with pytest.raises(ValueError, match=f"{source}: expected newswire:DOCUMENTS"):
         read_source(source)
@@ -107,7 +109,9 @@ def test_columns_may_be_named(tmp_path):
 
 def test_a_missing_column_is_named_with_those_there_are(tmp_path):
     source = stored(tmp_path, {"tokens": TOKENS, "other": TAGS})
-    with pytest.raises(ValueError, match=r"no column ner_tags or tags or labels; it has \['tokens', 'other'\]"):
+    with pytest.raises(
+        ValueError, match=r"no column ner_tags or tags or labels; it has \['tokens', 'other'\]"
+    ):
         read_source(source)
     with pytest.raises(ValueError, match=r"table\.parquet: no column mine; it has"):
         read_source(source, token_column="mine", tag_column="other")
@@ -175,7 +179,9 @@ def test_class_labels_that_are_not_known_are_no_tags(tmp_path, unknown):
 def test_a_folder_of_several_splits_is_refused_with_their_names(tmp_path):
     table = datasets.Dataset.from_dict({"tokens": TOKENS, "tags": TAGS})
     datasets.DatasetDict({"train": table, "test": table}).save_to_disk(str(tmp_path / "all"))
-    with pytest.raises(ValueError, match=r"all: holds several splits \(train, test\); name the folder of one"):
+    with pytest.raises(
+        ValueError, match=r"all: holds several splits \(train, test\); name the folder of one"
+    ):
         read_source(str(tmp_path / "all"))
     assert found(str(tmp_path / "all" / "train")) == EXPECTED
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import statistics
 import sys
 import zipfile
@@ -62,6 +63,9 @@ def train_stage(
     mend_folder(folder / "best")
     trainer = StageTrainer(model, training, folder, data, seed)
     checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
+    for torn in _checkpoints(folder / "checkpoints"):  # by their numbers, Trainer would take them for newer
+        if checkpoint is None or _step(torn) > _step(checkpoint):
+            shutil.rmtree(torn)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     return statistics.median(entry["seconds"] for entry in trainer.state.log_history if "seconds" in entry)
 
@@ -201,13 +205,22 @@ class StageTrainer(Trainer):
 
 def last_checkpoint(folder: Path, averaged: bool) -> Path | None:
     """The newest checkpoint that was written as a whole; what a kill has torn is passed over."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-    return next((checkpoint for checkpoint in reversed(found) if _whole(checkpoint, averaged)), None)
+    found = reversed(_checkpoints(folder))
+    return next((checkpoint for checkpoint in found if _whole(checkpoint, averaged)), None)
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("checkpoint-*"), key=_step)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("-")[1])
 
 
 def _whole(checkpoint: Path, averaged: bool) -> bool:
     try:
-        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        for name in ("config.json", "trainer_state.json"):
+            json.loads((checkpoint / name).read_text(encoding="utf-8"))
         for name in ["model.safetensors", *([AVERAGE_FILE] if averaged else [])]:
             with safe_open(checkpoint / name, "pt"):
                 pass

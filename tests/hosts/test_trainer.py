@@ -1,0 +1,284 @@
+"""One stage of training: the best model is kept, it stops when it should, and goes on where it was killed."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from gspen_ner.hosts.huggingface import trainer as trainer_module
+from gspen_ner.hosts.huggingface.data import as_dataset
+from gspen_ner.hosts.huggingface.model import load_model
+from gspen_ner.hosts.huggingface.tagger import Tagger
+from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_checkpoint, train_stage
+from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.tasks.ner_metrics import ConllScore, Score
+from gspen_ner.tasks.newswire import generate_newswire
+from tests.tiny import SENTENCES, make_model, same_weights, weights_of
+
+EPOCHS = 4
+TRAIN, DEV = SENTENCES[:24], generate_newswire(1, seed=2)
+STEPS = len(TRAIN) // 8  # an epoch
+CHECKPOINT_FILES = [
+    "average.safetensors",
+    "config.json",
+    "model.safetensors",
+    "optimizer.pt",
+    "rng_state.pth",
+    "scheduler.pt",
+    "trainer_state.json",
+    "training_args.bin",
+    "vocabulary.json",
+]
+
+
+class Killed(BaseException):
+    """Nobody catches it: the next best thing to a kill."""
+
+
+def stage(folder, system="struct", **options):
+    """Train a small model; a new one each time, as after a kill."""
+    training = Training(epochs=EPOCHS, batch_size=8, learning_rate=0.02, **options)
+    model = make_model(system, dropout=0.3, terms="convolution")
+    data = StageData(as_dataset(TRAIN, model.labels), as_dataset(DEV))
+    return train_stage(model, training, folder / "stage", data, seed=3)
+
+
+def history(folder, key="eval_f1"):
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [entry[key] for entry in entries if key in entry]
+
+
+def kill_at(monkeypatch, method, call):
+    """Die when a method of the trainer is called for the so-manieth time."""
+    original, calls = getattr(StageTrainer, method), []
+
+    def dying(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise Killed
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(StageTrainer, method, dying)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let evaluations say what the test wants; gives the models that were evaluated."""
+    seen = []
+
+    def script(values):
+        def span_f1(*args):
+            value = values[len(seen)]
+            seen.append(None)
+            return ConllScore(Score(value, value, value, 1), {})
+
+        original = StageTrainer.evaluate
+
+        def evaluate(self, *args, **kwargs):
+            with self.average.in_place(self.model):
+                state = {name: weight.clone() for name, weight in self.model.state_dict().items()}
+            result = original(self, *args, **kwargs)
+            seen[-1] = state
+            return result
+
+        monkeypatch.setattr(trainer_module, "span_f1", span_f1)
+        monkeypatch.setattr(StageTrainer, "evaluate", evaluate)
+        return seen
+
+    return script
+
+
+class TestTheBestModel:
+    @pytest.mark.parametrize("average", [0.0, 0.9])
+    @pytest.mark.parametrize(
+        ("values", "best"), [([0.1, 0.5, 0.3, 0.2], 1), ([0.4, 0.4, 0.1, 0.4], 0), ([0.0, 0.0, 0.0, 0.0], 0)]
+    )
+    def test_is_the_first_with_the_best_f1(self, values, best, average, scripted, tmp_path):
+        seen = scripted(values)
+        stage(tmp_path, average=average)
+        assert len(seen) == EPOCHS
+        assert same_weights(load_model(tmp_path / "stage" / "best").state_dict(), seen[best])
+        others = [state for epoch, state in enumerate(seen) if epoch != best]
+        assert not any(same_weights(state, seen[best]) for state in others), "they differ"
+
+    def test_has_the_f1_that_was_reported(self, tmp_path):
+        stage(tmp_path, average=0.5, optimizer="sgd")
+        evaluation = Tagger.load(tmp_path / "stage" / "best").evaluate(as_dataset(DEV))
+        assert evaluation.base.score.f1 == max(history(tmp_path)) > 0
+
+    def test_is_written_as_a_model_without_pickles(self, tmp_path):
+        stage(tmp_path)
+        names = {file.name for file in (tmp_path / "stage" / "best").iterdir()}
+        assert names == {"config.json", "vocabulary.json", "model.safetensors"}
+
+
+class TestEarlyStopping:
+    def test_stops_after_so_many_epochs_without_a_better_f1(self, scripted, tmp_path):
+        seen = scripted([0.5, 0.4, 0.5, 0.9])
+        stage(tmp_path, patience=2)
+        assert history(tmp_path) == [0.5, 0.4, 0.5]
+        assert same_weights(load_model(tmp_path / "stage" / "best").state_dict(), seen[0])
+
+    def test_goes_on_while_it_gets_better(self, scripted, tmp_path):
+        scripted([0.1, 0.05, 0.2, 0.15])
+        stage(tmp_path, patience=2)
+        assert history(tmp_path) == [0.1, 0.05, 0.2, 0.15]
+
+    def test_remembers_its_patience_over_a_kill(self, scripted, monkeypatch, tmp_path):
+        seen = scripted([0.5, 0.4, 0.3, 0.9])
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            kill_at(patch, "training_step", 2 * STEPS + 1)
+            stage(tmp_path, patience=2)
+        assert len(seen) == 2
+        stage(tmp_path, patience=2)
+        assert history(tmp_path) == [0.5, 0.4, 0.3]
+
+    @pytest.mark.xfail(strict=True, reason="Trainer forgets that it had stopped and trains one more epoch")
+    def test_a_kill_right_after_it_stopped_does_not_let_it_go_on(self, scripted, monkeypatch, tmp_path):
+        scripted([0.5, 0.4, 0.3, 0.9])
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(trainer_module.statistics, "median", _die)  # after the last checkpoint
+            stage(tmp_path, patience=2)
+        stage(tmp_path, patience=2)
+        assert history(tmp_path) == [0.5, 0.4, 0.3]
+
+
+def _die(*args):
+    raise Killed
+
+
+class TestAKilledStage:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def unbroken(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("unbroken")
+        stage(folder, average=0.9)
+        return folder
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def killed(cls, tmp_path_factory):
+        """Killed in the last epoch, with two checkpoints."""
+        folder = tmp_path_factory.mktemp("killed")
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            kill_at(patch, "training_step", 3 * STEPS + 2)
+            stage(folder, average=0.9)
+        return folder
+
+    @pytest.fixture
+    def folder(self, killed, tmp_path):
+        return shutil.copytree(killed, tmp_path / "run")
+
+    def ends_like(self, folder, unbroken):
+        stage(folder, average=0.9)
+        for key in ("eval_f1", "loss", "epoch"):
+            assert history(folder, key)[:-1] == history(unbroken, key)[:-1]
+        assert same_weights(weights_of(folder / "stage" / "best"), weights_of(unbroken / "stage" / "best"))
+
+    @pytest.mark.parametrize("call", [1, 2, STEPS, STEPS + 1, 3 * STEPS])
+    def test_ends_like_an_unbroken_one(self, call, unbroken, monkeypatch, tmp_path):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            kill_at(patch, "training_step", call)
+            stage(tmp_path, average=0.9)
+        self.ends_like(tmp_path, unbroken)
+
+    @pytest.mark.parametrize(
+        "method", ["evaluate", "_save_checkpoint", "_save_rng_state", "_rotate_checkpoints"]
+    )
+    @pytest.mark.parametrize("call", [1, 3])
+    def test_ends_like_it_if_killed_between_epochs(self, method, call, unbroken, monkeypatch, tmp_path):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            kill_at(patch, method, call)
+            stage(tmp_path, average=0.9)
+        self.ends_like(tmp_path, unbroken)
+
+    def test_ends_like_it_if_killed_after_the_last_epoch(self, unbroken, monkeypatch, tmp_path):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(trainer_module.statistics, "median", _die)
+            stage(tmp_path, average=0.9)
+        self.ends_like(tmp_path, unbroken)
+
+    def test_leaves_checkpoints_of_these_files(self, killed):
+        newest = last_checkpoint(killed / "stage" / "checkpoints", True)
+        assert sorted(file.name for file in newest.iterdir()) == CHECKPOINT_FILES
+        assert newest.name == f"checkpoint-{3 * STEPS}"
+
+    @pytest.mark.parametrize("name", CHECKPOINT_FILES)
+    def test_passes_over_a_torn_checkpoint(self, name, folder, unbroken):
+        checkpoints = folder / "stage" / "checkpoints"
+        newest = last_checkpoint(checkpoints, True)
+        content = (newest / name).read_bytes()
+        read_again = name not in ("training_args.bin", "vocabulary.json")
+        for left in (b"", content[: len(content) // 2], content[:-1]):
+            (newest / name).write_bytes(left)
+            found = last_checkpoint(checkpoints, True)
+            assert found is not None
+            assert (found != newest) == read_again
+        (newest / name).unlink()
+        assert (last_checkpoint(checkpoints, True) != newest) == read_again
+        (newest / name).write_bytes(content[: len(content) // 2])
+        self.ends_like(folder, unbroken)
+
+    def test_begins_anew_if_every_checkpoint_is_torn(self, folder, unbroken):
+        checkpoints = folder / "stage" / "checkpoints"
+        for checkpoint in checkpoints.glob("checkpoint-*"):
+            (checkpoint / "optimizer.pt").write_bytes(b"torn")
+        assert last_checkpoint(checkpoints, True) is None
+        self.ends_like(folder, unbroken)
+
+    def test_mends_a_best_model_that_was_being_replaced(self, folder, unbroken):
+        best = folder / "stage" / "best"
+        best.rename(best.with_name("best.old"))
+        best.with_name("best.new").mkdir()
+        self.ends_like(folder, unbroken)
+
+
+def test_there_is_no_last_checkpoint_before_the_first(tmp_path):
+    assert last_checkpoint(tmp_path / "none", False) is None
+    (tmp_path / "checkpoint-7").mkdir()
+    assert last_checkpoint(tmp_path, False) is None
+
+
+def test_an_average_is_asked_for_only_if_there_is_one(tmp_path):
+    stage(tmp_path)
+    newest = last_checkpoint(tmp_path / "stage" / "checkpoints", False)
+    assert newest.name == f"checkpoint-{EPOCHS * STEPS}"
+    assert last_checkpoint(tmp_path / "stage" / "checkpoints", True) is None
+
+
+def test_the_same_seed_trains_the_same_model(tmp_path):
+    for name in ("first", "second"):
+        torch.manual_seed(len(name))
+        stage(tmp_path / name)
+    assert same_weights(*(weights_of(tmp_path / name / "stage" / "best") for name in ("first", "second")))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "inverse_time"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_learning_rates_follow_the_schedule(schedule, optimizer, tmp_path):
+    stage(tmp_path, schedule=schedule, optimizer=optimizer, decay=0.5)
+    updates = [STEPS * (epoch + 1) - 1 for epoch in range(EPOCHS)]  # the last of each epoch
+    shares = {
+        "constant": [1] * EPOCHS,
+        "linear": [1 - update / (STEPS * EPOCHS) for update in updates],
+        "inverse_time": [1 / (1 + 0.5 * epoch) for epoch in range(EPOCHS)],
+    }
+    found = history(tmp_path, "learning_rate")
+    assert found == pytest.approx([0.02 * share for share in shares[schedule]])
+
+
+def test_base_and_term_learn_at_their_own_rates(tmp_path):
+    model = make_model("gspen", terms="convolution")
+    data = StageData(as_dataset(TRAIN, model.labels), as_dataset(DEV))
+    training = TermTraining(freeze="none", learning_rate=0.03, base_learning_rate=0.001)
+    trainer = StageTrainer(model, training, tmp_path / "term", data, seed=1)
+    rates = {
+        name: group["lr"]
+        for group in trainer.optimizer.param_groups
+        for name, weight in model.named_parameters()
+        if any(weight is other for other in group["params"])
+    }
+    assert {rate for name, rate in rates.items() if name.startswith("scorer.")} == {0.001}
+    assert {rate for name, rate in rates.items() if name.startswith("head.")} == {0.03}
+    assert len(rates) == sum(weight.requires_grad for weight in model.parameters())
