@@ -38,3 +38,13 @@ def backend(request):
 
     with use_backend(request.param):
         yield request.param
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The folder of a run that has learned something: a CRF with document consistency. Not to be changed."""
+    from tests.tiny import train
+
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    data = {"train": "newswire:40:1", "dev": "newswire:5:2", "test": "newswire:5:3"}
+    return train(folder, data=data, base_training={"epochs": 6})

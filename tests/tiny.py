@@ -1,5 +1,6 @@
 """Small models and small runs: they learn little, and fast."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gspen_ner.labels import Labels
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.newswire import generate_newswire
 
+gc.freeze()  # accelerate collects garbage after every training: what is loaded by now is none
 SENTENCES = generate_newswire(8, seed=1)
 SIZES = {"word_size": 12, "character_size": 8, "filters": 8, "hidden": 16, "projection": 16}
 TERMS = {
@@ -27,9 +29,9 @@ BASES = {"gspen": "struct", "spen": "unary"}
 RECIPE = {
     "system": "gspen",
     "seed": 3,
-    "data": {"train": "newswire:12:1", "dev": "newswire:5:2", "test": "newswire:4:3"},
+    "data": {"train": "newswire:8:1", "dev": "newswire:3:2", "test": "newswire:2:3"},
     "scorer": SIZES | {"input_dropout": 0.1, "output_dropout": 0.1},
-    "base_training": {"epochs": 3, "batch_size": 8, "learning_rate": 0.02},
+    "base_training": {"epochs": 2, "batch_size": 8, "learning_rate": 0.02},
     "terms": [{"name": "document"}],
     "inference": {"max_steps": 5},
     "term_training": {"epochs": 2, "batch_size": 16, "learning_rate": 0.03},
@@ -114,6 +116,41 @@ def train(folder, *options, **changes):
         raise result.exception
     assert result.exit_code == 0, result.output
     return folder
+
+
+class Killed(BaseException):
+    """Nobody catches it: the next best thing to a kill."""
+
+
+def kill_at(monkeypatch, owner, method, call):
+    """Die when a method is called for the so-manieth time."""
+    original, calls = getattr(owner, method), []
+
+    def dying(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise Killed
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, method, dying)
+
+
+def write_conll(file, sentences):
+    """Sentences as a CoNLL file with documents."""
+    lines, document = [], None
+    for sentence in sentences:
+        if sentence.document != document:
+            lines += ["-DOCSTART- O", ""]
+        document = sentence.document
+        lines += [f"{token} {tag}" for token, tag in zip(sentence.tokens, sentence.tags, strict=True)]
+        lines.append("")
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def content_of(folder):
+    """Every file of a folder with what it holds."""
+    return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def results_of(folder):

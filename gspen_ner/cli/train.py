@@ -58,7 +58,7 @@ def train(
         console.print(f"\ninterrupted; go on with: gspen-ner train {recipe} --output {folder} --resume")
         raise typer.Exit(130) from None
     console.print(results_table(results, f"{Path(recipe).stem}: F1 of whole entities (seqeval, strict)"))
-    if len(results) == 1:
+    if loaded.trials == 1:
         last = results[0].test or results[0].dev
         for line in evaluation_summary(last, loaded.system):
             console.print(line, highlight=False)

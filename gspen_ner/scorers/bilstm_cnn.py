@@ -133,7 +133,7 @@ class BiLSTMCNN(nn.Module):
         for rows in _similar(lengths):
             longest = int(lengths[rows].max())
             some, its_lengths = inputs[rows, :longest], lengths[rows]
-            backward = _mirror(self.backward_lstm(_mirror(some, its_lengths))[0], its_lengths)
+            backward = mirror(self.backward_lstm(mirror(some, its_lengths))[0], its_lengths)
             encoded[rows, :longest] = torch.cat([self.forward_lstm(some)[0], backward], -1)
         return nn.functional.elu(self.projection(self.output_dropout(encoded[present])))
 
@@ -173,7 +173,7 @@ def _similar(lengths: Int[Tensor, " B"]) -> Iterable[Int[Tensor, " K"]]:
     return lengths.argsort(descending=True).split(PART)
 
 
-def _mirror(values: Float[Tensor, "B T D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:
+def mirror(values: Float[Tensor, "B T D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:
     """Each sentence from its end to its start; padding stays where it is."""
     position = torch.arange(values.shape[1], device=values.device)
     origin = torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)

@@ -78,6 +78,19 @@ def test_what_is_inferred_depends_neither_on_batch_mates_nor_on_padding(transiti
         assert labels[row].tolist() == own.argmax(alone)[0].tolist() + [-1] * (9 - len(tokens))
 
 
+@kinds
+def test_large_batches_of_very_different_lengths_are_scored_like_their_sentences(transitions):
+    model = scorer(transitions).eval()
+    words = [word for tokens in SENTENCES for word in tokens]
+    sentences = [[words[(row + at) % len(words)] for at in range(1 + row * row % 37)] for row in range(80)]
+    together, polytope = model(*batch(sentences))
+    log_z = polytope.log_partition(together)
+    for row, tokens in enumerate(sentences):
+        alone, own = model(*batch([tokens]))
+        torch.testing.assert_close(together.nodes[row, : len(tokens)], alone.nodes[0])
+        torch.testing.assert_close(log_z[row], own.log_partition(alone)[0])
+
+
 def test_gradients_do_not_depend_on_padding():
     model = scorer("bigram").eval()
     grads = []
@@ -165,6 +178,14 @@ def test_a_bigram_table_depends_on_the_words():
     legal = LABELS.legal.table
     assert not torch.allclose(theta.edges[0, 0][legal], theta.edges[0, 1][legal])
     assert not torch.allclose(theta.edges[0, 1][legal], theta.edges[1, 1][legal])
+
+
+def test_a_bigram_table_is_read_from_its_second_word():
+    model = scorer("bigram", labels=Labels(("O", "B-PER"), "BIO")).eval()
+    tensors = batch([["Ann", "met", "Bob"]])
+    theta, _ = model(*tensors)
+    tables = model.crf.transitions + model.bigram(model.encode(*tensors)).unflatten(-1, (2, 2))
+    torch.testing.assert_close(theta.edges[0], tables[1:])
 
 
 def test_gradients_reach_trained_words_and_never_fixed_ones():

@@ -103,6 +103,7 @@ def sentences(*arguments, **options):
         ("a.txt", "-DOCSTART-\n\nAnn\nran\n\n-DOCSTART-\n\nHi\n", [("Ann ran", 0), ("Hi", 1)]),
         ("a.txt", "Ann B-PER\nran away O\n", [("Ann B-PER", 0), ("ran away O", 0)]),
         ("a.txt", "Ann ran\nBob sat\n", [("Ann ran", 0), ("Bob sat", 0)]),
+        ("a.txt", "Ann ran\nType O\n", [("Ann ran", 0), ("Type O", 0)]),
         ("a.jsonl", '{"tokens": ["Ann", "ran"]}\n{"tokens": ["Hi"]}', [("Ann ran", 0), ("Hi", 1)]),
         ("a.json", '{"tokens": ["Ann"], "tags": "whatever", "document": "x"}', [("Ann", 0)]),
         ("a.txt", "", []),

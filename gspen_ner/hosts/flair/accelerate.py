@@ -1,0 +1,156 @@
+"""Faster training and prediction for a plain Flair tagger, and true confidences if wanted.
+
+Nothing is learned and nothing is lost: losses agree to rounding, best tags are the same, files that the
+tagger saves are Flair's own, and `undo` puts everything back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+from flair.data import Sentence
+from flair.models import SequenceTagger
+from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from gspen_ner.decode import label_lists
+from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores, FlairScores
+from gspen_ner.hosts.flair.decoding import ChainDecoder, ChainLoss, Decoded
+from gspen_ner.labels import Scheme
+from gspen_ner.scorers.bilstm_cnn import mirror
+
+
+@dataclass
+class Acceleration:
+    """What was changed in a tagger.
+
+    Args:
+        tagger: the tagger.
+        changed: in words.
+        before: the parts that were replaced.
+    """
+
+    tagger: SequenceTagger
+    changed: list[str]
+    before: dict[str, Any]
+
+    def undo(self) -> None:
+        """Put Flair's own parts back."""
+        for name, part in self.before.items():
+            setattr(self.tagger, name, part)
+        if self.tagger.use_rnn:
+            vars(self.tagger.rnn).pop("forward", None)
+        self.before = {}
+
+    def __str__(self) -> str:
+        return "\n".join(self.changed)
+
+
+def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"] = "flair") -> Acceleration:
+    """Swap fast chain inference (and a fast LSTM) into a Flair tagger.
+
+    Args:
+        tagger: any `SequenceTagger` with a CRF; changed in place.
+        confidences: `"flair"` keeps Flair's confidences, a softmax over scores of prefixes; `"marginal"`
+            gives true probabilities: of tokens their marginals, of spans exactly that of the span.
+
+    Returns:
+        What was changed; print it, or call its `undo`.
+    """
+    if confidences not in ("flair", "marginal"):
+        raise ValueError(f'confidences must be "flair" or "marginal", got {confidences!r}')
+    if not tagger.use_crf:
+        raise ValueError("the tagger has no CRF, so there is nothing to speed up: train it with use_crf=True")
+    if isinstance(tagger.crf, EmissionScores):
+        raise ValueError("the tagger is fast already")
+    view = ChainView(tagger.label_dictionary, cast(Scheme, tagger.tag_format))
+    before = {name: getattr(tagger, name) for name in ("loss_function", "viterbi_decoder", "crf")}
+    decoder = ChainDecoder(view) if confidences == "marginal" else PrefixDecoder(view, tagger.viterbi_decoder)
+    parts = {"loss_function": ChainLoss(view), "viterbi_decoder": decoder, "crf": EmissionScores(tagger.crf)}
+    for name, part in parts.items():
+        setattr(tagger, name, part)
+    same = "same tags; confidences are exact probabilities" if confidences == "marginal" else "same results"
+    changed = ["loss: compiled forward-backward, same values", f"decoding: compiled Viterbi, {same}"]
+    if tagger.use_rnn and _is_plain(tagger.rnn):
+        vars(tagger.rnn)["forward"] = _TwoDirections(tagger.rnn)
+        changed.append("LSTM: two padded directions instead of packed sequences, same outputs")
+    return Acceleration(tagger, changed, before)
+
+
+class PrefixDecoder:
+    """Best tags by the compiled kernel, with the confidences that Flair gives.
+
+    Args:
+        view: the tags.
+        original: Flair's decoder, which lays out the scores of all classes.
+    """
+
+    def __init__(self, view: ChainView, original: ViterbiDecoder) -> None:
+        self.view, self.original = view, original
+
+    def decode(self, scores: FlairScores, all_classes: bool, sentences: list[Sentence]) -> Decoded:
+        """As Flair's own."""
+        theta, chain = self.view.potentials(scores)
+        paths = label_lists(chain.argmax(theta))
+        prefixes = torch.softmax(self._prefix_scores(*scores), 2)
+        confidences = prefixes.max(2).values.tolist()
+        tags = [
+            [(self.view.names[number], score) for number, score in zip(path, row, strict=False)]
+            for path, row in zip(paths, confidences, strict=True)
+        ]
+        if not all_classes:
+            return tags, []
+        padded = torch.zeros(prefixes.shape[:2], dtype=torch.long)
+        for row, path in enumerate(paths):
+            padded[row, : len(path)] = torch.tensor([self.view.live[number] for number in path])
+        return tags, self.original._all_scores_for_token(
+            prefixes.cpu(), padded, cast(Any, scores[1]), sentences
+        )
+
+    def _prefix_scores(self, emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+        """The best score of any path that ends in a tag at a position, START and STOP included."""
+        best = emissions[:, 0] + transitions[:, self.view.start]
+        steps = [best]
+        for place in range(1, emissions.shape[1]):
+            best = (best[:, None] + transitions).amax(2) + emissions[:, place]
+            steps.append(best)
+        return torch.stack(steps, 1)
+
+
+def _is_plain(rnn: nn.Module) -> bool:
+    """Whether the fast path computes what the module computes."""
+    return (
+        isinstance(rnn, nn.LSTM)
+        and rnn.bidirectional
+        and rnn.num_layers == 1
+        and rnn.batch_first
+        and rnn.bias
+        and rnn.proj_size == 0
+    )
+
+
+class _TwoDirections:
+    """A bidirectional LSTM layer as two that read padded sentences, one of them from their ends."""
+
+    def __init__(self, lstm: Any) -> None:
+        self.lstm = lstm
+
+    def __call__(self, packed: PackedSequence, state: Any = None) -> tuple[Any, Any]:
+        unusual = not isinstance(packed, PackedSequence) or packed.sorted_indices is not None
+        if unusual or state is not None:
+            return nn.LSTM.forward(self.lstm, packed, state)
+        inputs, lengths = pad_packed_sequence(packed, batch_first=True)
+        weights = self.lstm._flat_weights
+        lengths = lengths.to(inputs.device)
+        ahead = self._one_way(inputs, weights[:4])
+        back = mirror(self._one_way(mirror(inputs, lengths), weights[4:]), lengths)
+        outputs = torch.cat([ahead, back], -1)
+        return pack_padded_sequence(outputs, lengths.cpu(), batch_first=True), None  # Flair reads no state
+
+    def _one_way(self, inputs: Tensor, weights: list[Tensor]) -> Tensor:
+        zeros = inputs.new_zeros(1, len(inputs), self.lstm.hidden_size)
+        training = self.lstm.training
+        return torch._VF.lstm(inputs, (zeros, zeros), weights, True, 1, 0.0, training, False, True)[0]

@@ -1,0 +1,118 @@
+"""Documents in Flair: which sentences belong together, and training batches that keep them together.
+
+Flair marks the sentence that separates documents (`ColumnCorpus(document_separator_token="-DOCSTART-")`) and
+links each sentence to the one before it. A sentence belongs to the separator that its links lead back to;
+one that no separator stands before is a document of its own, whatever order sentences come in.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from flair.data import Sentence
+from flair.trainers.plugins import TrainerPlugin
+from torch import Tensor
+
+from gspen_ner.terms import Context, match_mentions
+
+log = logging.getLogger("flair")
+
+
+def document_numbers(sentences: Sequence[Sentence]) -> list[int]:
+    """Equal numbers for sentences of one document."""
+    found: dict[int, Sentence | None] = {}
+    marks = [_mark(sentence, found) for sentence in sentences]
+    numbers: dict[int, int] = {}
+    return [
+        numbers.setdefault(id(sentence if mark is None else mark), len(numbers))
+        for sentence, mark in zip(sentences, marks, strict=True)
+    ]
+
+
+def _mark(sentence: Sentence, found: dict[int, Sentence | None]) -> Sentence | None:
+    """The separator before a sentence, or None."""
+    walked: list[int] = []
+    at: Sentence | None = sentence
+    mark: Sentence | None = None
+    while at is not None:
+        if id(at) in found:
+            mark = found[id(at)]
+            break
+        if at.is_document_boundary:
+            mark = at
+            break
+        walked.append(id(at))
+        at = at._previous_sentence
+    found.update(dict.fromkeys(walked, mark))
+    return mark
+
+
+def context_of(sentences: Sequence[Sentence], mask: Tensor) -> Context:
+    """What a term may know of a batch."""
+    documents = document_numbers(sentences)
+    mentions = match_mentions([[token.text for token in sentence] for sentence in sentences], documents)
+    return Context(mask, torch.tensor(documents, device=mask.device), mentions.to(mask.device))
+
+
+def whole_documents(sentences: Sequence[Sentence], size: int) -> list[list[Sentence]]:
+    """Batches of at least `size` sentences, the last excepted, that cut no document."""
+    together: dict[int, list[Sentence]] = {}
+    for sentence, number in zip(sentences, document_numbers(sentences), strict=True):
+        together.setdefault(number, []).append(sentence)
+    batches: list[list[Sentence]] = []
+    for document in together.values():
+        if not batches or len(batches[-1]) >= size:
+            batches.append([])
+        batches[-1] += document
+    return batches
+
+
+class DocumentBatches(TrainerPlugin):
+    """Makes `ModelTrainer` train on batches of whole documents, shuffled anew in every epoch.
+
+    Args:
+        seed: of the order.
+
+    Use it as `trainer.train(..., plugins=[DocumentBatches()])`. There are as many batches as Flair would
+    make, each of about `mini_batch_size` sentences.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.seed = seed
+        self.sentences: list[Sentence] = []
+        self.batches: list[list[Sentence]] = []
+
+    @TrainerPlugin.hook
+    def before_training_epoch(self, epoch: int, **kw: Any) -> None:
+        """Shuffle the documents."""
+        if not self.sentences:
+            train = self.trainer.corpus.train
+            self.sentences = [train[place] for place in range(len(train))]
+        self.chance = random.Random(f"{self.seed}/{epoch}")
+        self.batches = []
+
+    @TrainerPlugin.hook
+    def before_training_batch(self, batch: list[Sentence], batch_no: int, **kw: Any) -> None:
+        """Put whole documents where Flair put sentences."""
+        if not self.batches:
+            self.batches = self._deal(kw["total_number_of_batches"])
+        batch[:] = self.batches[batch_no]
+
+    def _deal(self, count: int) -> list[list[Sentence]]:
+        """Documents in random order, each to the batch that has fewest sentences."""
+        documents = whole_documents(self.sentences, 1)
+        self.chance.shuffle(documents)
+        batches: list[list[Sentence]] = [[] for _ in range(count)]
+        for document in documents:
+            min(batches, key=len).extend(document)
+        return batches
+
+    @property
+    def attach_to_all_processes(self) -> bool:
+        """Batches are made on every process."""
+        return True

@@ -1,0 +1,344 @@
+"""GSPENTagger: Flair's `SequenceTagger` with a global term over its CRF.
+
+    embeddings -> RNN -> emissions, transitions (Flair's) -> potentials -> GSPENHead -> loss, or tags
+
+Flair's own trainer, evaluation, saving and loading serve it unchanged. A new tagger, or one made from a
+trained `SequenceTagger`, predicts exactly what its CRF predicts; training moves it from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+import torch
+from flair.data import Dictionary, Sentence
+from flair.models import SequenceTagger
+from flair.training_utils import Result
+from torch import Tensor
+
+from gspen_ner.head import GSPENHead
+from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
+from gspen_ner.hosts.flair.decoding import ChainDecoder
+from gspen_ner.hosts.flair.documents import context_of, whole_documents
+from gspen_ner.labels import Scheme, Span, tags_of_spans
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import Chain
+from gspen_ner.solvers import Solver
+from gspen_ner.tasks.ner_metrics import ConllScore, conll_f1
+from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
+
+log = logging.getLogger("flair")
+Term = GlobalTerm | Callable[[int], GlobalTerm]
+MOST_SENTENCES = 64  # that are inferred together, whole documents excepted
+DEFAULT_LENGTH = 128  # tokens of the default term's window; longer sentences are read window by window
+
+
+class GSPENTagger(SequenceTagger):
+    """A sequence tagger that scores whole label sequences, or whole documents.
+
+    Args:
+        embeddings, tag_dictionary, tag_type, *args, **kwargs: as those of `SequenceTagger`.
+        term: the global term: one made for the number of tags, or a function that makes it from that number,
+            such as `DocumentConsistency` or `partial(PaddedMLP, max_length=50)`; the padded MLP if None.
+        solver: how inference is done; mirror descent if None.
+        cost: weight of the Hamming cost in training.
+        inference: more arguments of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
+        constraints: forbid tag sequences that the tag format forbids; Flair's CRF learns that by itself.
+        head: a head that is ready, in place of term, solver, cost and inference.
+    """
+
+    def __init__(
+        self,
+        embeddings: Any,
+        tag_dictionary: Dictionary,
+        tag_type: str,
+        *args: Any,
+        term: Term | None = None,
+        solver: Solver | None = None,
+        cost: float = 1.0,
+        inference: dict[str, Any] | None = None,
+        constraints: bool = False,
+        head: GSPENHead | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(embeddings, tag_dictionary, tag_type, *args, **kwargs)
+        if not self.use_crf:
+            raise ValueError("a global term needs the CRF: leave use_crf=True")
+        self.constraints = constraints
+        self.view = ChainView(self.label_dictionary, cast(Scheme, self.tag_format), constraints)
+        if head is None:
+            made = _make_term(term, len(self.view.names))
+            head = GSPENHead(made, solver, cost=cost, **(inference or {}))
+        self.head = head.to(self.linear.weight.device)
+        self.add_module("crf", EmissionScores(self.crf))
+        self.decoder = ChainDecoder(self.view, self._infer)
+        self.viterbi_decoder = cast(Any, self.decoder)
+        self.base_frozen = False
+        self._scores: dict[int, tuple[Sentence, Tensor]] = {}
+        self._warned = False
+
+    def forward_loss(self, sentences: list[Sentence]) -> tuple[Tensor, int]:
+        """The loss of a batch and its number of tokens, as Flair's trainer wants them."""
+        sentences = sorted((sentence for sentence in sentences if len(sentence)), key=len, reverse=True)
+        if not sentences:
+            return torch.tensor(0.0, requires_grad=True, device=self.linear.weight.device), 0
+        gold = self._prepare_label_tensor(sentences)
+        potentials, chain = self._potentials(sentences)
+        context = self._context(sentences, chain, potentials)
+        self._warn_of_lone_sentences(context)
+        labels = self.view.gold(gold, chain.lengths)
+        loss = self.head.loss(potentials, chain, labels, context).loss.sum()
+        return loss.to(potentials.nodes.dtype), len(gold)
+
+    def predict(
+        self,
+        sentences: Any,
+        mini_batch_size: int = 32,
+        return_probabilities_for_all_classes: bool = False,
+        verbose: bool = False,
+        label_name: str | None = None,
+        return_loss: bool = False,
+        embedding_storage_mode: Any = "none",
+        force_token_predictions: bool = False,
+    ) -> Any:
+        """As Flair's. Confidences are exact probabilities; a document's sentences are inferred together."""
+        self.decoder.scores_of = "tokens" if force_token_predictions else "spans"
+        options = {
+            "return_probabilities_for_all_classes": return_probabilities_for_all_classes,
+            "verbose": verbose,
+            "label_name": label_name,
+            "return_loss": return_loss,
+            "embedding_storage_mode": embedding_storage_mode,
+            "force_token_predictions": force_token_predictions,
+        }
+        if not sentences or not self.couples_documents:
+            return super().predict(sentences, mini_batch_size, **options)
+        given = [sentences] if isinstance(sentences, Sentence) else list(sentences)
+        batches = whole_documents(given, min(mini_batch_size, MOST_SENTENCES))
+        results = [super(GSPENTagger, self).predict(batch, len(batch), **options) for batch in batches]
+        if not return_loss:
+            return None
+        return sum(loss for loss, _ in results), sum(count for _, count in results)
+
+    def evaluate(self, data_points: Any, *args: Any, mini_batch_size: int = 32, **kwargs: Any) -> Result:
+        """As Flair's; where the term couples documents, they are not cut into batches."""
+        if self.couples_documents:
+            mini_batch_size = len(data_points)
+        return super().evaluate(data_points, *args, mini_batch_size=mini_batch_size, **kwargs)
+
+    def _calculate_loss(self, scores: Any, labels: Any) -> tuple[Tensor, int]:
+        """The CRF's own loss, which is what Flair reports of held-out data."""
+        potentials, chain = self.view.potentials(scores)
+        likelihood = chain.log_likelihood(potentials, self.view.gold(labels, scores[1]))
+        return -likelihood.sum().to(potentials.nodes.dtype), len(labels)
+
+    def seqeval_score(self, sentences: list[Sentence], gold_label_type: str | None = None) -> ConllScore:
+        """CoNLL F1 by seqeval, strictly read, of sentences with gold labels.
+
+        Flair's `evaluate` reads spans leniently from the predicted tags (a stray I- opens one); seqeval in
+        strict mode counts a span only if its tags are legal in the format. On legal tags, which
+        `constraints=True` guarantees, both agree.
+        """
+        scheme, kind, layer = cast(Scheme, self.tag_format), gold_label_type or self.tag_type, "gspen_seqeval"
+        self.predict(list(sentences), label_name=layer, force_token_predictions=True)
+        gold = [tags_of_spans(_spans(sentence, kind), len(sentence), scheme) for sentence in sentences]
+        found = [[token.get_label(layer).value for token in sentence] for sentence in sentences]
+        for sentence in sentences:
+            sentence.remove_labels(layer)
+        return conll_f1(gold, found, scheme)
+
+    @property
+    def couples_documents(self) -> bool:
+        """Whether the term scores documents as a whole."""
+        one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
+        return self.head.term.groups(one) is not None
+
+    def _infer(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
+        context = self._context(sentences, chain, potentials)
+        return self.head.infer(potentials, chain, context).theta
+
+    def _context(self, sentences: list[Sentence], chain: Chain, potentials: Parts) -> Context:
+        mask = chain.mask(potentials.nodes.shape[1])
+        if not self.couples_documents:
+            return Context(mask)
+        return context_of(sentences, mask)
+
+    def _warn_of_lone_sentences(self, context: Context) -> None:
+        """Say once that a document term has nothing to learn from sentences that stand alone."""
+        documents = context.documents
+        if (
+            self._warned
+            or documents is None
+            or len(documents.unique()) < len(documents)
+            or len(documents) < 2
+        ):
+            return
+        self._warned = True
+        log.warning(
+            "the global term couples the sentences of a document, but each of this batch stands alone: read "
+            'the corpus with document_separator_token="-DOCSTART-" and train with '
+            "plugins=[DocumentBatches()]"
+        )
+
+    def _potentials(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
+        """Scores of sentences, longest first; of a frozen base model each sentence's only once."""
+        if not self.base_frozen:
+            return self.view.potentials(self.forward(*self._prepare_tensors(sentences)))
+        missing = [sentence for sentence in sentences if id(sentence) not in self._scores]
+        if missing:
+            with torch.no_grad():
+                emissions, lengths, _ = self.forward(*self._prepare_tensors(missing))
+            for sentence, row, length in zip(missing, emissions, lengths, strict=True):
+                self._scores[id(sentence)] = sentence, row[: int(length)].clone()
+        rows = [self._scores[id(sentence)][1] for sentence in sentences]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        lengths = torch.tensor([len(row) for row in rows])
+        return self.view.potentials((padded, lengths, self.crf.transitions))
+
+    def freeze_base(self) -> GSPENTagger:
+        """Train the term alone: the base model learns nothing, its dropout is off, its scores are kept."""
+        self.base_frozen = True
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name.startswith("head."))
+        return self
+
+    def unfreeze_base(self) -> GSPENTagger:
+        """Train everything."""
+        self.base_frozen = False
+        self._scores.clear()
+        self.requires_grad_(True)
+        return self
+
+    def train(self, mode: bool = True) -> GSPENTagger:
+        super().train(mode)
+        if getattr(self, "base_frozen", False):
+            for name, module in self.named_children():
+                module.train(mode and name == "head")
+        return self
+
+    @classmethod
+    def from_sequence_tagger(
+        cls,
+        tagger: SequenceTagger,
+        term: Term | None = None,
+        *,
+        tag_dictionary: Dictionary | None = None,
+        freeze: Literal["base", "none"] = "none",
+        **options: Any,
+    ) -> GSPENTagger:
+        """A tagger with a global term over the CRF of one that is trained already.
+
+        It shares that one's weights and starts with its predictions.
+
+        Args:
+            tagger: a `SequenceTagger` with a CRF.
+            term: see this class.
+            tag_dictionary: another set of labels; the encoder and the weights of known tags are kept.
+            freeze: `"base"` trains the term alone.
+            **options: solver, cost, inference, constraints, head.
+        """
+        if not tagger.use_crf:
+            raise ValueError(
+                "the tagger has no CRF for a global term to stand on: train it with use_crf=True, or start a "
+                "GSPENTagger with its embeddings"
+            )
+        arguments = _arguments(tagger)
+        if tag_dictionary is None:
+            arguments["init_from_state_dict"] = True  # the dictionary is Flair's internal one already
+        else:
+            arguments["tag_dictionary"] = tag_dictionary
+        made = cls(**arguments, term=term, **options)
+        _share_encoder(tagger, made)
+        if tag_dictionary is None:
+            made.linear, made.crf.transitions = tagger.linear, tagger.crf.transitions
+        else:
+            _copy_known_tags(tagger, made)
+        if freeze == "base":
+            made.freeze_base()
+        return made.train(tagger.training)
+
+    def to_sequence_tagger(self) -> SequenceTagger:
+        """The plain CRF tagger, which shares the weights."""
+        plain = SequenceTagger(**_arguments(self), init_from_state_dict=True)
+        _share_encoder(self, plain)
+        plain.linear, plain.crf.transitions = self.linear, self.crf.transitions
+        return plain.train(self.training)
+
+    def _get_state_dict(self) -> dict[str, Any]:
+        """Flair's own, with the head beside it: `SequenceTagger.load` reads such a file as the plain CRF."""
+        state = super()._get_state_dict()
+        weights = state["state_dict"]
+        state["state_dict"] = {name: w for name, w in weights.items() if not name.startswith("head.")}
+        state["bidirectional"] = self.bidirectional
+        state["gspen"] = {"head": self.head, "constraints": self.constraints}
+        return state
+
+    @classmethod
+    def _init_model_with_state_dict(cls, state: dict[str, Any], **kwargs: Any) -> GSPENTagger:
+        if "gspen" not in state:
+            raise ValueError(
+                "this is a file of a plain SequenceTagger: load it with SequenceTagger.load and pass it to "
+                "GSPENTagger.from_sequence_tagger"
+            )
+        weights = dict(state["state_dict"])
+        head = state["gspen"]["head"]
+        weights |= {f"head.{name}": weight for name, weight in head.state_dict().items()}
+        return cast(
+            GSPENTagger,
+            super()._init_model_with_state_dict(
+                state | {"state_dict": weights},
+                bidirectional=state["bidirectional"],
+                **state["gspen"],
+                **kwargs,
+            ),
+        )
+
+
+def _make_term(term: Term | None, num_labels: int) -> GlobalTerm:
+    if isinstance(term, GlobalTerm):
+        return term
+    return PaddedMLP(num_labels, DEFAULT_LENGTH) if term is None else term(num_labels)
+
+
+def _arguments(tagger: SequenceTagger) -> dict[str, Any]:
+    """What a tagger was made with."""
+    return {
+        "embeddings": tagger.embeddings,
+        "tag_dictionary": tagger.label_dictionary,
+        "tag_type": tagger.tag_type,
+        "tag_format": tagger.tag_format,
+        "use_rnn": tagger.use_rnn,
+        "rnn_type": tagger.rnn_type,
+        "hidden_size": tagger.hidden_size,
+        "rnn_layers": tagger.rnn_layers,
+        "bidirectional": tagger.bidirectional,
+        "reproject_embeddings": tagger.reproject_embeddings,
+        "dropout": tagger.use_dropout,
+        "word_dropout": tagger.use_word_dropout,
+        "locked_dropout": tagger.use_locked_dropout,
+        "train_initial_hidden_state": tagger.train_initial_hidden_state,
+        "loss_weights": tagger.weight_dict,
+    }
+
+
+def _share_encoder(old: SequenceTagger, new: SequenceTagger) -> None:
+    for name in ("rnn", "embedding2nn", "lstm_init_h", "lstm_init_c"):
+        if hasattr(old, name):
+            setattr(new, name, getattr(old, name))
+
+
+@torch.no_grad()
+def _copy_known_tags(old: SequenceTagger, new: GSPENTagger) -> None:
+    """Weights of the tags that both know; new ones keep their initial weights."""
+    before = {item: number for number, item in enumerate(old.label_dictionary.get_items())}
+    pairs = [(n, before[i]) for n, i in enumerate(new.label_dictionary.get_items()) if i in before]
+    to, origin = torch.tensor(pairs).T
+    new.linear.weight[to], new.linear.bias[to] = old.linear.weight[origin], old.linear.bias[origin]
+    new.crf.transitions[to[:, None], to] = old.crf.transitions[origin[:, None], origin]
+
+
+def _spans(sentence: Sentence, kind: str) -> list[Span]:
+    spans = [label.data_point for label in sentence.get_labels(kind)]
+    return [Span(s[0].idx - 1, s[-1].idx, s.get_label(kind).value) for s in spans]
