@@ -122,11 +122,13 @@ class GSPENTagger(SequenceTagger):
             return None
         return sum(loss for loss, _ in results), sum(count for _, count in results)
 
-    def evaluate(self, data_points: Any, *args: Any, mini_batch_size: int = 32, **kwargs: Any) -> Result:
+    def evaluate(  # type: ignore[override]
+        self, data_points: Any, gold_label_type: str, *, mini_batch_size: int = 32, **kwargs: Any
+    ) -> Result:
         """As Flair's; where the term couples documents, they are not cut into batches."""
         if self.couples_documents:
             mini_batch_size = len(data_points)
-        return super().evaluate(data_points, *args, mini_batch_size=mini_batch_size, **kwargs)
+        return super().evaluate(data_points, gold_label_type, mini_batch_size=mini_batch_size, **kwargs)
 
     def _calculate_loss(self, scores: Any, labels: Any) -> tuple[Tensor, int]:
         """The CRF's own loss, which is what Flair reports of held-out data."""
