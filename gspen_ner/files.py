@@ -10,8 +10,12 @@ from pathlib import Path
 def write_whole(file: Path, text: str) -> None:
     """Write a text file at once."""
     new = file.with_name(file.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(file)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:

@@ -65,7 +65,7 @@ class Labels:
         if doubled or not self.names:
             raise ValueError(f"labels must be distinct and not none, got {list(self.names)}")
         for name in self.names:
-            _check_tag(name, self.scheme)
+            check_tag(name, self.scheme)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def follows(before: str, after: str, scheme: Scheme) -> bool:
 def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     """The entities of a tagged sentence, read strictly."""
     for tag in tags:
-        _check_tag(tag, scheme)
+        check_tag(tag, scheme)
     spans = []
     start: int | None = None
     for position, tag in enumerate([*tags, "O"]):
@@ -118,7 +118,8 @@ def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     return spans
 
 
-def _check_tag(tag: str, scheme: Scheme) -> None:
+def check_tag(tag: str, scheme: Scheme) -> None:
+    """Refuse what is no tag of the scheme."""
     if scheme not in _OPENS:
         raise ValueError(f"scheme must be one of {sorted(_OPENS)}, got {scheme!r}")
     allowed = _OPENS[scheme] + _INSIDE[scheme]
@@ -146,5 +147,5 @@ def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[st
         if scheme == "BIOES":
             prefixes[-1] = "S" if len(prefixes) == 1 else "E"
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
-        _check_tag(tags[span.start], scheme)
+        check_tag(tags[span.start], scheme)
     return tags

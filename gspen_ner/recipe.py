@@ -130,7 +130,9 @@ class FrankWolfeSolver(_Section):
 class Inference(_Section):
     """See `gspen_ner.GSPENHead`."""
 
-    solver: MirrorDescentSolver | FrankWolfeSolver = Field(MirrorDescentSolver(), discriminator="name")
+    solver: Annotated[MirrorDescentSolver | FrankWolfeSolver, Field(discriminator="name")] = (
+        MirrorDescentSolver()
+    )
     temperature: float = Field(1.0, ge=0)
     cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
     loss: Literal["hinge", "fixed_point"] = "hinge"
@@ -138,6 +140,13 @@ class Inference(_Section):
     max_steps: int = Field(10, ge=1)
     tolerance: float = Field(1e-2, ge=0)
     stop: Literal["gap", "change"] = "gap"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_solver(cls, entries: Any) -> Any:
+        if isinstance(entries, dict) and isinstance(entries.get("solver"), dict):
+            entries = entries | {"solver": {"name": "mirror_descent"} | entries["solver"]}
+        return entries
 
 
 Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm, Field(discriminator="name")]
@@ -271,8 +280,13 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(old)
     for key, value in new.items():
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _merge(result[key], value) if both else value
+        result[key] = _merge(result[key], value) if both and not _is_other(result[key], value) else value
     return result
+
+
+def _is_other(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether another variant (solver, term) is named, for which the old one's entries mean nothing."""
+    return "name" in new and new["name"] != old.get("name")
 
 
 def _override(entries: dict[str, Any], override: str) -> None:
@@ -288,6 +302,8 @@ def _override(entries: dict[str, Any], override: str) -> None:
     try:
         for key in keys[:-1]:
             place = place[key] if isinstance(key, int) else place.setdefault(key, {})
+        if keys[-1] == "name" and _is_other(place, {"name": value}):
+            place.clear()
         place[keys[-1]] = value
     except (AttributeError, IndexError, KeyError, TypeError):
         raise ValueError(f"--set {override}: the recipe has no {path}") from None

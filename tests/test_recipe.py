@@ -445,3 +445,12 @@ def test_any_mapping_is_a_recipe_or_a_value_error(tmp_path_factory, entries):
 def test_any_setting_is_made_or_a_value_error(tmp_path_factory, key, value):
     for override in (key, f"{key}={value}", f"data.{key}={value}", f"seed={value}"):
         loads_or_refuses(tmp_path_factory.getbasetemp(), SMALL.encode(), [override])
+
+
+def test_another_solver_takes_nothing_of_the_one_before():
+    recipe = load_recipe("conll03_ma_hovy", ["inference.solver.name=frank_wolfe"])
+    assert recipe.inference.solver.schedule == "line_search"
+
+
+def test_the_solver_need_not_be_named():
+    assert load_recipe("quickstart", ["inference.solver.step_size=0.5"]).inference.solver.step_size == 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,9 @@ def train(
     try:
         results = run_recipe(loaded, folder)
     except KeyboardInterrupt:
-        console.print(f"\ninterrupted; go on with: gspen-ner train {recipe} --output {folder} --resume")
+        changes = [part for change in overrides or [] for part in ("--set", change)]
+        again = shlex.join(["gspen-ner", "train", recipe, *changes, "--output", str(folder), "--resume"])
+        console.print(f"\ninterrupted; go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(results_table(results, f"{Path(recipe).stem}: F1 of whole entities (seqeval, strict)"))
     if loaded.trials == 1:
@@ -69,6 +72,7 @@ def train(
             f"  echo 'Ms. Anna Halden spoke. Halden left.' | gspen-ner predict {folder} -\n"
             f"  gspen-ner evaluate {folder} FILE",
             highlight=False,
+            soft_wrap=True,
         )
 
 

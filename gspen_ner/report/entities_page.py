@@ -70,7 +70,11 @@ def _sentence(
     while position < len(tokens):
         entity = starts.get(position)
         if entity is None:
-            parts.append(escape(tokens[position]))
+            gone = next((span.type for span in before if span.start <= position < span.end), None)
+            token = escape(tokens[position])
+            if gone is not None:
+                token = f'<mark class="changed" title="{escape(gone)} without the global term">{token}</mark>'
+            parts.append(token)
             position += 1
             continue
         span, probability = entity

@@ -106,7 +106,12 @@ class Vocabulary:
         file = directory / FILE_NAME
         try:
             entries = json.loads(file.read_text(encoding="utf-8"))
-            return cls(tuple(entries["words"]), int(entries["trained"]), tuple(entries["characters"]))
+            words, trained, characters = (entries[key] for key in ("words", "trained", "characters"))
+            if not all(isinstance(entry, str) for part in (words, characters) for entry in part):
+                raise ValueError("words and characters must be strings")
+            if type(trained) is not int or not 0 <= trained <= len(words):
+                raise ValueError(f"trained must be between 0 and {len(words)}, got {trained}")
+            return cls(tuple(words), trained, tuple(characters))
         except FileNotFoundError:
             raise ValueError(f"{file}: no such file; is {directory} a model of gspen_ner?") from None
         except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
@@ -130,9 +135,9 @@ class WordVectors:
         rows: list[np.ndarray] = []
         opener = gzip.open if str(path).endswith(".gz") else open
         try:
-            with opener(path, "rt", encoding="utf-8") as file:
+            with opener(path, "rt", encoding="utf-8-sig") as file:
                 for number, line in enumerate(file, 1):
-                    word, *numbers = line.rstrip("\n").split(" ")
+                    word, *numbers = line.rstrip().split(" ")
                     if len(numbers) != size:
                         raise ValueError(
                             f"{path}:{number}: expected a word and {size} numbers, got {len(numbers)}"
@@ -148,7 +153,11 @@ class WordVectors:
             raise ValueError(f"{path}: no such file of word vectors") from None
         except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
             raise ValueError(f"{path}: cannot be read: {error}") from None
-        return cls(tuple(words), np.array(rows, dtype=np.float32).reshape(-1, size))
+        vectors = np.array(rows, dtype=np.float32).reshape(-1, size)
+        if not np.isfinite(vectors).all():
+            word = words[int((~np.isfinite(vectors)).any(1).argmax())]
+            raise ValueError(f"{path}: the vector of {word!r} has numbers that are not finite")
+        return cls(tuple(words), vectors)
 
     def lay_into(self, table: Float[Tensor, "rows size"], words: Sequence[str], first_row: int) -> None:
         """Write the vectors of `words` into rows first_row, first_row + 1, ...; others stay as they are."""

@@ -185,6 +185,8 @@ def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterato
         tags: Any = entry.get("tags") if with_tags else ["O"] * len(tokens)
         if not _strings(tags) or len(tokens) != len(tags):
             raise ValueError(f"{path}:{number}: expected 'tags', a list of {len(tokens)} strings")
+        if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
+            raise ValueError(f"{path}:{number}: a token has half of a character (a lone surrogate)")
         if tokens:
             name = entry.get("document")
             document = -1 if name is None else documents.setdefault(str(name), len(documents))
@@ -229,4 +231,5 @@ def _spans(tags: Sequence[str], scheme: FileScheme) -> tuple[list[Span], bool]:
         if tag != "O" and not goes_on:
             legal &= scheme == "IOB1" or tag[0] in "BS"
             start = position
+        legal &= scheme == "BIOES" or tag[0] not in "ES"
     return spans, legal

@@ -8,10 +8,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Scheme, Span, tags_of_spans
+from gspen_ner.labels import Scheme, Span, check_tag, tags_of_spans
 
 Spans = Sequence[Sequence[Span]]
 
@@ -57,13 +57,15 @@ def conll_f1(
     from seqeval.metrics import classification_report
     from seqeval.scheme import IOB2, IOBES
 
-    if scheme not in ("BIO", "BIOES"):
-        raise ValueError(f"scheme must be 'BIO' or 'BIOES', got {scheme!r}")
+    if scheme not in get_args(Scheme):
+        raise ValueError(f"scheme must be one of {', '.join(get_args(Scheme))}, got {scheme!r}")
     if [len(row) for row in gold] != [len(row) for row in predicted]:
         raise ValueError(
             f"gold and predicted tags differ in shape: {len(gold)} and {len(predicted)} sentences, "
             f"{sum(map(len, gold))} and {sum(map(len, predicted))} tags"
         )
+    for tag in {tag for rows in (gold, predicted) for row in rows for tag in row}:
+        check_tag(tag, scheme)
     if all(tag == "O" for rows in (gold, predicted) for row in rows for tag in row):
         return ConllScore(Score(0.0, 0.0, 0.0, 0), {})  # seqeval has no answer to this
     with warnings.catch_warnings():
@@ -82,8 +84,8 @@ def conll_f1(
         )
         for name, row in report.items()
     }
-    micro = scores.pop("micro avg")
-    return ConllScore(micro, {name: score for name, score in scores.items() if not name.endswith(" avg")})
+    micro, _, _ = (scores.pop(f"{kind} avg") for kind in ("micro", "macro", "weighted"))
+    return ConllScore(micro, scores)
 
 
 def span_f1(gold: Spans, predicted: Spans, lengths: Sequence[int]) -> ConllScore:

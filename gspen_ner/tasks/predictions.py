@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -42,6 +43,9 @@ def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str
     for row, prediction in enumerate(predictions):
         if row == 0 or documents[row] != documents[row - 1]:
             lines += [f"{DOCUMENT_MARK} _ O", ""]
+        for token in prediction.tokens:
+            if token == DOCUMENT_MARK or not re.fullmatch(r"[^ \t\r\n]+", token):
+                raise ValueError(f"sentence {row + 1}: columns cannot hold the token {token!r}; write jsonl")
         tags = tags_of_spans([entity.span for entity in prediction.entities], len(prediction.tokens), "BIO")
         chances = ["_"] * len(tags)
         for span, probability in prediction.entities:

@@ -55,7 +55,9 @@ def assert_same_outcome(one, other):
     assert metrics_of(one) == metrics_of(other)
     assert files_of(one) == files_of(other)
     for model in one.rglob("model.safetensors"):
-        assert same_weights(weights_of(model.parent), weights_of(other / model.parent.relative_to(one))), model
+        assert same_weights(weights_of(model.parent), weights_of(other / model.parent.relative_to(one))), (
+            model
+        )
 
 
 class TestTheFolderOfARun:
@@ -106,7 +108,8 @@ class TestTheFolderOfARun:
             errors = {
                 stage: round(
                     sum(
-                        score["support"] * (1 - score["recall"]) for score in result[stage]["score"]["types"].values()
+                        score["support"] * (1 - score["recall"])
+                        for score in result[stage]["score"]["types"].values()
                     )
                 )
                 for stage in ("base", "full")
@@ -224,12 +227,16 @@ class TestAResumedRun:
         def start(folder, *options):
             arguments = [sys.executable, "-m", "gspen_ner.cli", "train", recipe, "--output", folder, *options]
             log = (tmp_path / "output.txt").open("a")
-            return subprocess.Popen(arguments, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+            return subprocess.Popen(
+                arguments, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"}
+            )
 
         def epochs(folder, stage):
             file = folder / "metrics.jsonl"
             text = file.read_text() if file.exists() else ""
-            return sum(entry["stage"] == stage and "eval_f1" in entry for entry in map(json.loads, text.splitlines()))
+            return sum(
+                entry["stage"] == stage and "eval_f1" in entry for entry in map(json.loads, text.splitlines())
+            )
 
         def kill_in(folder, stage, epoch, *options):
             process = start(folder, *options)
@@ -300,7 +307,9 @@ class TestABaseOfItsOwn:
     def test_that_does_not_exist_is_refused(self, tmp_path):
         self.refused(tmp_path, "no model here", base=str(tmp_path / "none"))
 
-    @pytest.mark.xfail(strict=True, reason="the given model is evaluated under the recipe's name, whatever it is")
+    @pytest.mark.xfail(
+        strict=True, reason="the given model is evaluated under the recipe's name, whatever it is"
+    )
     def test_of_a_system_without_a_term_must_be_that_system(self, bases, tmp_path):
         self.refused(tmp_path, "unary", system="struct", base=str(bases["unary"]))
 
@@ -318,7 +327,15 @@ class TestEveryKindOfRun:
         "terms",
         [
             [{"name": "padded_mlp", "hidden": 8}],
-            [{"name": "padded_mlp", "hidden": 8, "dropout": 0.3, "edge_inputs": "positions", "read_potentials": True}],
+            [
+                {
+                    "name": "padded_mlp",
+                    "hidden": 8,
+                    "dropout": 0.3,
+                    "edge_inputs": "positions",
+                    "read_potentials": True,
+                }
+            ],
             [{"name": "padded_mlp", "hidden": 8, "edge_inputs": "counts", "max_length": 4}],
             [{"name": "convolution", "hidden": 8, "width": 3}],
             [{"name": "document"}, {"name": "padded_mlp", "hidden": 8}],
@@ -378,7 +395,10 @@ class TestEveryKindOfRun:
         result = gspen_ner("train", recipe, "--output", tmp_path / "run")
         assert result.exit_code == 0, result.output
         places = [tmp_path / "run" / f"trial-{number}" for number in (1, 2, 3)]
-        bases = [max(e["eval_f1"] for e in metrics_of(p) if e["stage"] == "base" and "eval_f1" in e) for p in places]
+        bases = [
+            max(e["eval_f1"] for e in metrics_of(p) if e["stage"] == "base" and "eval_f1" in e)
+            for p in places
+        ]
         dropped = min(range(3), key=bases.__getitem__)
         assert len(set(bases)) == 3, "or else the test says nothing"
         for number, place in enumerate(places):
@@ -475,7 +495,12 @@ class TestUnusualData:
 
     @pytest.mark.parametrize(
         ("term", "transitions"),
-        [("document", "shared"), ("convolution", "bigram"), ("padded_mlp", "shared"), ("padded_mlp", "bigram")],
+        [
+            ("document", "shared"),
+            ("convolution", "bigram"),
+            ("padded_mlp", "shared"),
+            ("padded_mlp", "bigram"),
+        ],
     )
     def test_sentences_of_one_token(self, term, transitions, tmp_path):
         words = [("Rome", "B-LOC"), ("won", "O"), ("Paris", "B-LOC"), (".", "O")]
@@ -501,7 +526,9 @@ class TestUnusualData:
     def test_a_sentence_of_5000_tokens_is_tagged_among_others(self, term, companions, tmp_path):
         usual = generate_newswire(companions, seed=4)
         many = generate_newswire(60, seed=5)
-        tokens, tags = ([item for s in many for item in getattr(s, name)][:5000] for name in ("tokens", "tags"))
+        tokens, tags = (
+            [item for s in many for item in getattr(s, name)][:5000] for name in ("tokens", "tags")
+        )
         long = TaggedSentence(tuple(tokens), tuple(tags), 99)
         assert len(long.tokens) == 5000
         file = write_conll(tmp_path / "long.conll", [*usual, long])

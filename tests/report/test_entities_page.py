@@ -183,3 +183,9 @@ def test_any_text_gives_a_page_that_says_it(rows, kind):
     page = Page(entities_page([prediction(tokens, [(0, 1, kind, 0.5)]) for tokens in rows], range(len(rows))))
     assert page.sentences == [[" ".join(tokens)] for tokens in rows]
     assert [mark["text"] for mark in page.entities] == [tokens[0] for tokens in rows]
+
+
+def test_what_the_term_took_away_is_outlined():
+    gone = ScoredSpan(Span(0, 1, "PER"), 0.6)
+    page = entities_page([Prediction(("Halden", "won"), [], [gone], [])], [0])
+    assert 'title="PER without the global term">Halden</mark>' in page

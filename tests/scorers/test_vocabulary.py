@@ -216,3 +216,17 @@ def test_vectors_are_laid_into_a_table_where_their_words_stand():
     vectors.lay_into(table, ["unknown"], first_row=0)
     vectors.lay_into(table, [], first_row=0)
     assert table.tolist() == [[0, 0], [3, 4], [0, 0], [1, 2], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"words": ["a"], "trained": 5, "characters": []}',
+        '{"words": ["a"], "trained": -1, "characters": []}',
+        '{"words": [1], "trained": 0, "characters": []}',
+    ],
+)
+def test_a_vocabulary_that_does_not_add_up_is_refused(tmp_path, text):
+    (tmp_path / "vocabulary.json").write_text(text)
+    with pytest.raises(ValueError, match="not a vocabulary"):
+        Vocabulary.load(tmp_path)

@@ -260,3 +260,17 @@ def test_the_counts_of_conll_2003():
         entities = sum(tag[0] == "B" for sentence in found.sentences for tag in sentence.tags)
         documents = len({sentence.document for sentence in found.sentences})
         assert (len(found.sentences), documents, entities) == counts
+
+
+def test_bio_read_strictly_has_no_tags_of_bioes(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("a S-X\n")
+    with pytest.raises(ValueError, match="not legal BIO"):
+        read_tagged_file(file, scheme="BIO", strict=True)
+
+
+def test_half_a_character_is_refused(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"tokens": ["\\\\ud800"], "tags": ["O"]}\n')
+    with pytest.raises(ValueError, match="a.jsonl:1: .*lone surrogate"):
+        read_tagged_file(file)

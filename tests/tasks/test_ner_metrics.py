@@ -166,7 +166,7 @@ def test_tags_of_different_shape_are_refused(gold, predicted):
 
 @pytest.mark.parametrize("scheme", ["IOB1", "bio", ""])
 def test_an_unknown_scheme_is_refused(scheme):
-    with pytest.raises(ValueError, match=f"'BIO' or 'BIOES', got '{scheme}'"):
+    with pytest.raises(ValueError, match=f"one of BIO, BIOES, got '{scheme}'"):
         conll_f1([["O"]], [["O"]], scheme)
 
 
@@ -289,3 +289,12 @@ def test_an_evaluation_is_of_the_model_as_it_predicts():
     entries = json.loads(json.dumps(whole.as_json()))
     assert entries["full"]["score"]["micro"]["f1"] == 1
     assert entries["changes"] == {"fixed": 1, "broken": 0, "same": 0}
+
+
+def test_what_is_no_tag_is_refused():
+    with pytest.raises(ValueError, match="'X-PER' does not fit BIO"):
+        conll_f1([["X-PER"]], [["B-PER"]], "BIO")
+
+
+def test_a_type_may_be_called_like_an_average():
+    assert set(conll_f1([["B-my avg"]], [["B-my avg"]]).types) == {"my avg"}

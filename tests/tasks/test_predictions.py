@@ -117,3 +117,9 @@ def test_json_lines_can_be_read_again(tmp_path_factory, drawn):
     path = tmp_path_factory.getbasetemp() / "written.jsonl"
     path.write_text(as_json_lines(*drawn), encoding="utf-8", newline="")
     check_read_back(path, *drawn)
+
+
+@pytest.mark.parametrize("token", ["New York", "", "-DOCSTART-", "a\tb"])
+def test_columns_refuse_tokens_that_they_cannot_hold(token):
+    with pytest.raises(ValueError, match="sentence 1: columns cannot hold"):
+        as_conll([Prediction((token,), [], [], [])], [0])
