@@ -5,7 +5,8 @@ potentials -> Objective -> solve -> Solution -> loss or labels
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,8 +17,13 @@ from gspen_ner.losses import fixed_point_likelihood, positive_part, structured_h
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
-from gspen_ner.solvers import MirrorDescent, Solution, Solver, solve
-from gspen_ner.terms.term import Context, GlobalTerm
+from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, solve
+from gspen_ner.terms import Context, GlobalTerm, TermSum, make_term
+
+SOLVERS: dict[str, type[MirrorDescent] | type[FrankWolfe]] = {
+    "mirror_descent": MirrorDescent,
+    "frank_wolfe": FrankWolfe,
+}
 
 
 class HeadLoss(NamedTuple):
@@ -139,6 +145,29 @@ class GSPENHead(nn.Module):
             stop=self.stop,
             record_trace=record_trace,
         )
+
+
+def make_head(num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any]) -> GSPENHead:
+    """A head by the names that recipes and model files use.
+
+    Args:
+        num_labels: labels of each node.
+        terms: the name of each (see `make_term`) and its arguments; they are summed.
+        inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
+
+    Example:
+        >>> make_head(3, [{"name": "document"}], {"max_steps": 5}).max_steps
+        5
+    """
+    if not terms:
+        raise ValueError("a head needs at least one term")
+    made = [make_term(num_labels=num_labels, **options) for options in terms]
+    options = dict(inference)
+    solver = dict(options.pop("solver", {"name": "mirror_descent"}))
+    kind = solver.pop("name")
+    if kind not in SOLVERS:
+        raise ValueError(f"there is no solver {kind!r}, only {', '.join(SOLVERS)}")
+    return GSPENHead(made[0] if len(made) == 1 else TermSum(*made), SOLVERS[kind](**solver), **options)
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

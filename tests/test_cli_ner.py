@@ -226,9 +226,12 @@ class TestEvaluate:
 
     @pytest.mark.parametrize(
         ("data", "message"),
-        [("none.conll", "none.conll: no such file"), ("newswire:x:1", "newswire:x:1: expected newswire:DOCUMENTS"),
-         ("newswire:0:1", "no sentences to evaluate on")],
-    )  # fmt: skip
+        [
+            ("none.conll", "none.conll: no such file"),
+            ("newswire:x:1", "newswire:x:1: expected newswire:DOCUMENTS"),
+            ("newswire:0:1", "no sentences to evaluate on"),
+        ],
+    )
     def test_bad_data_are_refused(self, data, message, trained, tmp_path):
         refused("evaluate", trained, data, "--json", tmp_path / "scores.json", message=message)
         assert not list(tmp_path.iterdir())
@@ -400,7 +403,7 @@ class TestPredict:
         assert "No sentences" in run("predict", trained, "-", "--format", "html", text=text).output
 
     def test_any_text_can_be_tagged(self, trained):
-        text = "Zürich 東京 🎉 \u0000 \u00a0 e\u0301\u200b ‮ " + "x" * 3000 + " $%&/()=?`´'\"\\\n" + "a " * 700
+        text = "Zürich 東京 🎉 \u0000 \u00a0 e\u0301\u200b ‮ " + "x" * 3000 + " $%&/()=?`'\"\\\n" + "a " * 700
         (first, second) = entries(run("predict", trained, "-", "--format", "jsonl", text=text).output)
         assert "".join(first["tokens"]) == "".join(text.split("\n")[0].split())
         assert len(second["tokens"]) == 700

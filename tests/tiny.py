@@ -2,8 +2,10 @@
 
 import gc
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
@@ -122,8 +124,9 @@ class Killed(BaseException):
     """Nobody catches it: the next best thing to a kill."""
 
 
-def kill_at(monkeypatch, owner, method, call):
-    """Die when a method is called for the so-manieth time."""
+@contextmanager
+def killed_at(owner, method, call=1):
+    """What is done inside dies when a method is called for the so-manieth time."""
     original, calls = getattr(owner, method), []
 
     def dying(*args, **kwargs):
@@ -132,7 +135,10 @@ def kill_at(monkeypatch, owner, method, call):
             raise Killed
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(owner, method, dying)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, method, dying)
+        with pytest.raises(Killed):
+            yield
 
 
 def write_conll(file, sentences):

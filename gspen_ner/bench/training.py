@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 
 from gspen_ner.bench.timing import Row
+from gspen_ner.experiments.huggingface_run import HuggingFaceRun
 from gspen_ner.experiments.models import new_base, with_term
-from gspen_ner.experiments.run import Run
 from gspen_ner.files import write_folder
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, TaggingOutput
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer
@@ -41,19 +41,19 @@ def bars(case: str) -> dict[tuple[str, str, str], float]:
 def recipe_of(documents: int | None) -> tuple[str, Recipe]:
     """CoNLL-2003 where GSPEN_DATA names it, else generated documents; some of them or all."""
     if "GSPEN_DATA" in os.environ:
-        recipe = load_recipe("conll03_fast")
+        recipe = Recipe.model_validate(load_recipe("conll03_fast").model_dump())
         share = 1.0 if documents is None else min(1.0, documents / 946)
         recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"fraction": share})})
         return "CoNLL-2003" if share == 1 else f"{share:.0%} of CoNLL-2003", recipe
     count = documents or 1400  # about as many sentences as CoNLL-2003
     names = [f"data.train=newswire:{count}:1", "data.dev=newswire:5:2", "data.test=newswire:5:3"]
-    recipe = load_recipe("conll03_fast", [*names, "scorer.word_vectors=null"])
-    return f"newswire, {count} documents", recipe
+    generated = load_recipe("conll03_fast", [*names, "scorer.word_vectors=null"])
+    return f"newswire, {count} documents", Recipe.model_validate(generated.model_dump())
 
 
 def contestants(recipe: Recipe, folder: Path) -> Iterator[tuple[str, StageTrainer]]:
     """Name and trainer of each."""
-    run = Run(recipe, folder / "run")
+    run = HuggingFaceRun(recipe, folder / "run")
     base = new_base(recipe, run.corpus)
     write_folder(folder / "base", base.save_pretrained)
     yield CRF_EPOCH, _trainer(run, base, run.sentences(base), folder / "crf")
@@ -68,14 +68,16 @@ def contestants(recipe: Recipe, folder: Path) -> Iterator[tuple[str, StageTraine
                 recipe.model_dump() | {"terms": [wanted], "term_training": training}
             )
             place = folder / f"{term}-{freeze}"
-            run = Run(changed, place)
+            run = HuggingFaceRun(changed, place)
             model = with_term(folder / "base", changed, run.corpus)
             data = run.potentials(model) if freeze == "base" else run.sentences(model)
             what = "base frozen" if freeze == "base" else "all trained"
             yield f"GSPEN ({term}), {what}", _trainer(run, model, data, place)
 
 
-def _trainer(run: Run, model: GSPENForTokenClassification, data: StageData, folder: Path) -> StageTrainer:
+def _trainer(
+    run: HuggingFaceRun, model: GSPENForTokenClassification, data: StageData, folder: Path
+) -> StageTrainer:
     training = run.recipe.base_training if model.head is None else run.recipe.term_training
     once = training.model_copy(update={"epochs": 1, "batch_size": BATCH_SIZE, "average": 0.0})
     few = StageData(data.train, data.dev.select(range(min(16, len(data.dev)))), data.draws)

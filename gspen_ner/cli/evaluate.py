@@ -44,11 +44,11 @@ def evaluate(
     check_writable(json_file, "--json")
     from gspen_ner.experiments.tables import evaluation_summary, evaluation_table
     from gspen_ner.files import write_whole
-    from gspen_ner.hosts.huggingface.data import as_dataset
-    from gspen_ner.hosts.huggingface.tagger import Tagger
+    from gspen_ner.hosts.loading import load_tagger
+    from gspen_ner.tasks.ner_metrics import evaluate_predictions
     from gspen_ner.tasks.ner_sources import read_source
 
-    tagger = Tagger.load(model)
+    tagger = load_tagger(model)
     file = read_source(
         data, token_column=column(token_column), tag_column=column(tag_column), scheme=scheme, strict=strict
     )
@@ -59,10 +59,10 @@ def evaluate(
     unknown = sorted({t[2:] for s in file.sentences for t in s.tags if t != "O"} - set(tagger.labels.types))
     if unknown:
         console.print(f"types the model does not know count as missed: {', '.join(unknown)}", style="yellow")
-    result = tagger.evaluate(as_dataset(file.sentences))
-    system = tagger.model.config.system
-    console.print(evaluation_table(result, system, f"{data}: whole entities (seqeval, strict)"))
-    for line in evaluation_summary(result, system):
+    predictions = tagger.tag([s.tokens for s in file.sentences], [s.document for s in file.sentences])
+    result = evaluate_predictions([s.tags for s in file.sentences], predictions, tagger.system)
+    console.print(evaluation_table(result, tagger.system, f"{data}: whole entities (seqeval, strict)"))
+    for line in evaluation_summary(result, tagger.system):
         console.print(line, highlight=False)
     if json_file is not None:
         write_whole(json_file, json.dumps(asdict(result), indent=2) + "\n")

@@ -63,7 +63,7 @@ def predict(
     """
     check_writable(output, "--output")
     from gspen_ner.files import write_whole
-    from gspen_ner.hosts.huggingface.tagger import Tagger
+    from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.report.entities_page import entities_page
     from gspen_ner.tasks.plain_text import read_untagged
     from gspen_ner.tasks.predictions import as_conll, as_json_lines
@@ -72,7 +72,7 @@ def predict(
     if k_best and kind != OutputFormat.jsonl:
         raise ValueError(f"--k-best needs --format jsonl, got {kind}")
     sentences = read_untagged(source, input_format.value, token_column)
-    tagger = Tagger.load(model)
+    tagger = load_tagger(model)
     documents = [sentence.document for sentence in sentences]
     predictions = tagger.tag([sentence.tokens for sentence in sentences], documents, k_best)
     writers = {"conll": as_conll, "jsonl": as_json_lines, "html": entities_page}

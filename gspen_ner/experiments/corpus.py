@@ -6,8 +6,8 @@ import logging
 import random
 from dataclasses import dataclass
 
-from gspen_ner.labels import Labels
-from gspen_ner.recipe import Recipe, expand
+from gspen_ner.labels import Labels, Scheme
+from gspen_ner.recipe import Experiment, expand
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_sources import read_source
 
@@ -21,10 +21,11 @@ class Corpus:
     train: list[TaggedSentence]
     dev: list[TaggedSentence]
     test: list[TaggedSentence] | None
-    labels: Labels
+    types: tuple[str, ...]
+    """Entity types of the training data."""
 
     @classmethod
-    def read(cls, recipe: Recipe) -> Corpus:
+    def read(cls, recipe: Experiment) -> Corpus:
         """Read all splits; nothing is trained on a corpus of which a part is malformed."""
         options = recipe.data.model_dump(include={"token_column", "tag_column", "scheme", "strict"})
         names = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
@@ -38,10 +39,13 @@ class Corpus:
         types = sorted({tag[2:] for sentence in train for tag in sentence.tags if tag != "O"})
         if not types:
             raise ValueError(f"data.train: {found['train'].path} has no entities to learn from")
-        prefixes = "BI" if recipe.scorer.scheme == "BIO" else "BIES"
-        names_of = ("O", *(f"{prefix}-{kind}" for kind in types for prefix in prefixes))
         test = found["test"].sentences if "test" in found else None
-        return cls(train, found["dev"].sentences, test, Labels(names_of, recipe.scorer.scheme))
+        return cls(train, found["dev"].sentences, test, tuple(types))
+
+    def labels(self, scheme: Scheme) -> Labels:
+        """The labels of a tagger that learns from this corpus."""
+        prefixes = "BI" if scheme == "BIO" else "BIES"
+        return Labels(("O", *(f"{prefix}-{kind}" for kind in self.types for prefix in prefixes)), scheme)
 
 
 def _part(sentences: list[TaggedSentence], fraction: float, seed: int) -> list[TaggedSentence]:

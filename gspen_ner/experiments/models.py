@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification, load_model
-from gspen_ner.recipe import Recipe, expand
+from gspen_ner.recipe import Experiment, Recipe, expand
 from gspen_ner.scorers import Vocabulary, WordVectors
 
 
 def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
     """A base model that has not learned anything yet."""
-    scorer = recipe.scorer
+    scorer, labels = recipe.scorer, corpus.labels(recipe.scorer.scheme)
     vectors = None
     if scorer.word_vectors is not None:
         vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
@@ -32,8 +33,8 @@ def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
         scheme=scorer.scheme,
         system="struct" if structured else "unary",
         scorer=options,
-        id2label=dict(enumerate(corpus.labels.names)),
-        label2id={name: number for number, name in enumerate(corpus.labels.names)},
+        id2label=dict(enumerate(labels.names)),
+        label2id={name: number for number, name in enumerate(labels.names)},
     )
     model = GSPENForTokenClassification(config, vocabulary)
     if vectors is not None:
@@ -43,26 +44,32 @@ def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
 
 def with_term(base: Path, recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
     """The base model with a term that changes nothing yet."""
-    old = load_model(base)
+    old, labels = load_model(base), corpus.labels(recipe.scorer.scheme)
     needed = "struct" if recipe.system == "gspen" else "unary"
     if old.config.system != needed:
         raise ValueError(f"{base}: a {old.config.system} model; {recipe.system} starts from a {needed} one")
-    if old.labels != corpus.labels:
+    if old.labels != labels:
         raise ValueError(
             f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "
-            f"{', '.join(corpus.labels.names)}"
+            f"{', '.join(labels.names)}"
         )
     config = copy.deepcopy(old.config)
     assert isinstance(config, GSPENConfig)
     config.system = recipe.system
     config.inference = recipe.inference.model_dump(mode="json")
-    longest = max(len(sentence.tokens) for sentence in corpus.train)
-    config.terms = [term.model_dump(mode="json") for term in recipe.terms]
-    for term in config.terms:
-        if term["name"] == "padded_mlp":
-            term["max_length"] = term["max_length"] or longest
+    config.terms = term_entries(recipe, corpus)
     model = GSPENForTokenClassification(config, old.vocabulary)
     model.scorer.load_state_dict(old.scorer.state_dict())
     if recipe.term_training.freeze == "base":
         model.freeze_base()
     return model
+
+
+def term_entries(recipe: Experiment, corpus: Corpus) -> list[dict[str, Any]]:
+    """The terms' arguments, with what is taken from the data."""
+    entries = [term.model_dump(mode="json") for term in recipe.terms]
+    longest = max(len(sentence.tokens) for sentence in corpus.train)
+    for entry in entries:
+        if entry["name"] == "padded_mlp":
+            entry["max_length"] = entry["max_length"] or longest
+    return entries

@@ -1,35 +1,25 @@
 """What a recipe does: train the base model, train the global term on top of it, evaluate, keep the best.
 
-    run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the best model)
-                    base/  term/  one folder a stage: best/, checkpoints/ while it runs, done.json after
-
-A run that was killed goes on from its last whole checkpoint and ends as an unbroken one would have.
+run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the best model)
+                base/  term/  one folder a stage: best/, checkpoints/ while it runs, done.json after
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
-import random
 import shutil
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
 from gspen_ner.experiments.corpus import Corpus
-from gspen_ner.experiments.models import new_base, with_term
 from gspen_ner.files import mend_folder, write_folder, write_whole
-from gspen_ner.hosts.huggingface.data import as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
-from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
-from gspen_ner.hosts.huggingface.tagger import Tagger, model_folder
-from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
-from gspen_ner.recipe import Recipe, Training, expand
+from gspen_ner.hosts.loading import load_tagger
+from gspen_ner.recipe import AnyRecipe
 from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.ner_metrics import Evaluation
+from gspen_ner.tasks.ner_metrics import Evaluation, evaluate_predictions
+from gspen_ner.tasks.predictions import SentenceTagger
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +35,7 @@ class Results:
     test: Evaluation | None = None
 
 
-class Run:
+class Run(ABC):
     """One training of a recipe in a folder.
 
     Args:
@@ -53,9 +43,17 @@ class Run:
         folder: where; made if needed.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: AnyRecipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.corpus = Corpus.read(recipe)
+
+    @abstractmethod
+    def train_base(self) -> Path:
+        """The folder of the trained base model."""
+
+    @abstractmethod
+    def train_term(self, base: Path) -> Path:
+        """The folder of the model with its trained term."""
 
     def train(self) -> Results:
         """Do what has not been done yet."""
@@ -67,81 +65,11 @@ class Run:
         """Whether a term is trained on top of the base model."""
         return self.recipe.system in ("spen", "gspen")
 
-    def train_base(self) -> Path:
-        """The folder of the trained base model."""
-        if self.recipe.base is not None:
-            return model_folder(expand(self.recipe.base))
-        return self._base_stage("base", self.corpus.train)
-
     def base_f1(self) -> float:
         """The trained base model's F1 on dev."""
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         entries = [json.loads(line) for line in lines]
         return max(entry["eval_f1"] for entry in entries if entry["stage"] == "base" and "eval_f1" in entry)
-
-    def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
-        data = StageData(as_dataset(sentences, self.corpus.labels), as_dataset(self.corpus.dev))
-        make = functools.partial(new_base, self.recipe, self.corpus)
-        return self._stage(name, make, self.recipe.base_training, lambda _: data)
-
-    def train_term(self, base: Path) -> Path:
-        """The folder of the model with its trained term."""
-        training = self.recipe.term_training
-        data = self.potentials if training.freeze == "base" else self.sentences
-        return self._stage("term", lambda: with_term(base, self.recipe, self.corpus), training, data)
-
-    def sentences(self, model: GSPENForTokenClassification) -> StageData:
-        """What a stage reads that runs the encoder."""
-        return StageData(as_dataset(self.corpus.train, model.labels), as_dataset(self.corpus.dev))
-
-    def potentials(self, model: GSPENForTokenClassification) -> StageData:
-        """Scores of the frozen base model: as it is, with dropout on, or of models that did not see them."""
-        cache = self.folder / "potentials"
-        sentences = self.sentences(model)
-        dev = with_potentials(sentences.dev, model, cache)
-        training = self.recipe.term_training
-        if training.folds:
-            parts = [
-                with_potentials(as_dataset(part, model.labels), fold, cache, own_transitions=True)
-                for part, fold in self._cross_fitted(training.folds)
-            ]
-            return StageData(joined(parts), dev)
-        draws: list[int | None] = [*range(training.dropout_draws)] or [None]
-        parts = [with_potentials(sentences.train, model, cache, draw) for draw in draws]
-        return StageData(joined(parts), dev, len(draws))
-
-    def _cross_fitted(self, folds: int) -> list[tuple[list[TaggedSentence], GSPENForTokenClassification]]:
-        """Parts of the training data, each with a base model that was trained on the others."""
-        documents = sorted({sentence.document for sentence in self.corpus.train})
-        if len(documents) < folds:
-            raise ValueError(f"term_training.folds: {folds} of {len(documents)} documents cannot be made")
-        random.Random(self.recipe.seed).shuffle(documents)
-        fold_of = {document: place % folds for place, document in enumerate(documents)}
-        found = []
-        for fold in range(folds):
-            rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
-            part = [s for s in self.corpus.train if fold_of[s.document] == fold]
-            best = self._base_stage(f"fold-{fold + 1}", rest)
-            found.append((part, load_model(best).eval()))
-        return found
-
-    def _stage(
-        self,
-        name: str,
-        make_model: Callable[[], GSPENForTokenClassification],
-        training: Training,
-        make_data: Callable[[GSPENForTokenClassification], StageData],
-    ) -> Path:
-        """Train a model, or go on training it, or find that it is done."""
-        folder = self.folder / name
-        done = folder / "done.json"
-        if not done.exists():
-            torch.manual_seed(self.recipe.seed)
-            model = make_model()
-            seconds = train_stage(model, training, folder, make_data(model), self.recipe.seed)
-            write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        return folder / "best"
 
     def finish(self, best: Path) -> Results:
         """Put the best model in its place, evaluate it, and remove what only training needed."""
@@ -150,9 +78,9 @@ class Run:
         mend_folder(model)
         write_folder(model, lambda new: shutil.copytree(best, new, dirs_exist_ok=True))
         logger.info("evaluating the best model")
-        tagger = Tagger.load(model)
-        dev = tagger.evaluate(as_dataset(self.corpus.dev))
-        test = None if self.corpus.test is None else tagger.evaluate(as_dataset(self.corpus.test))
+        tagger = load_tagger(model)
+        dev = evaluate(tagger, self.corpus.dev)
+        test = None if self.corpus.test is None else evaluate(tagger, self.corpus.test)
         seconds = {
             stage.parent.name: json.loads(stage.read_text(encoding="utf-8"))["seconds_an_epoch"]
             for stage in sorted(self.folder.glob("*/done.json"))
@@ -160,3 +88,9 @@ class Run:
         results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
         write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         return results
+
+
+def evaluate(tagger: SentenceTagger, sentences: list[TaggedSentence]) -> Evaluation:
+    """Score a tagger on sentences with gold tags."""
+    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    return evaluate_predictions([s.tags for s in sentences], predictions, tagger.system)

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.experiments.corpus import Corpus
-from gspen_ner.hosts.huggingface.tagger import Tagger
+from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.labels import Span, spans_of_tags
-from gspen_ner.recipe import Recipe
+from gspen_ner.recipe import Experiment
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_metrics import compare_errors
 from gspen_ner.tasks.predictions import Prediction
@@ -19,10 +19,10 @@ from gspen_ner.tasks.predictions import Prediction
 MOST_DOCUMENTS = 200
 
 
-def showcase(recipe: Recipe, folder: Path) -> Iterator[Text]:
+def showcase(recipe: Experiment, folder: Path) -> Iterator[Text]:
     """The document with most errors fixed and none made, before and after; nothing if there is none."""
-    tagger = Tagger.load(folder)
-    if tagger.model.head is None:
+    tagger = load_tagger(folder)
+    if tagger.system not in ("spen", "gspen"):
         return
     corpus = Corpus.read(recipe)
     documents: dict[int, list[TaggedSentence]] = {}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from gspen_ner.experiments.huggingface_run import HuggingFaceRun
 from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_whole
-from gspen_ner.recipe import Recipe
+from gspen_ner.recipe import AnyRecipe, FlairRecipe
 
 logger = logging.getLogger(__name__)
 
 
-def open_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
+def open_folder(recipe: AnyRecipe, folder: Path, resume: bool) -> None:
     """Make a run's folder and write its recipe, or check that it is this recipe's.
 
     Raises:
@@ -33,17 +34,26 @@ def open_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
     write_whole(file, recipe.as_yaml())
 
 
-def run_recipe(recipe: Recipe, folder: Path) -> list[Results]:
+def make_run(recipe: AnyRecipe, folder: Path) -> Run:
+    """The run of a recipe in its host."""
+    if isinstance(recipe, FlairRecipe):
+        from gspen_ner.experiments.flair_run import FlairRun  # Flair is an extra, and slow to import
+
+        return FlairRun(recipe, folder)
+    return HuggingFaceRun(recipe, folder)
+
+
+def run_recipe(recipe: AnyRecipe, folder: Path) -> list[Results]:
     """Train all trials of a recipe; base models first, so that the worst can be dropped before the term."""
     if recipe.trials == 1:
-        return [Run(recipe, folder).train()]
+        return [make_run(recipe, folder).train()]
     bases = {}
     for number in range(recipe.trials):
         seed = recipe.seed + number
         place = folder / f"trial-{number + 1}"
         place.mkdir(exist_ok=True)
         logger.info("trial %d of %d, seed %d", number + 1, recipe.trials, seed)
-        run = Run(recipe.model_copy(update={"seed": seed}), place)
+        run = make_run(recipe.model_copy(update={"seed": seed}), place)
         bases[run] = run.train_base()
     worst_last = sorted(bases, key=Run.base_f1, reverse=True)
     dropped = worst_last[recipe.trials - recipe.drop_worst :]

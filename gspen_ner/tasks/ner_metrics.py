@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Scheme, Span, check_tag, tags_of_spans
+from gspen_ner.labels import Scheme, Span, check_tag, spans_of_tags, tags_of_spans
+from gspen_ner.tasks.predictions import Prediction
 
 Spans = Sequence[Sequence[Span]]
 
@@ -178,6 +179,27 @@ class Evaluation:
     def as_json(self) -> dict[str, Any]:
         """As plain lists, dictionaries and numbers."""
         return asdict(self)
+
+
+def evaluate_predictions(
+    gold: Sequence[Sequence[str]], predictions: Sequence[Prediction], system: str
+) -> Evaluation:
+    """Score a model's predictions and, if its system has a global term, those of its base model.
+
+    Args:
+        gold: tags of each sentence, in BIO.
+        predictions: of the same sentences.
+        system: the model's.
+    """
+    spans = [spans_of_tags(tags, "BIO") for tags in gold]
+    lengths = [len(tags) for tags in gold]
+    base = [prediction.base_entities for prediction in predictions]
+    assessed = assess(spans, base, lengths)
+    if system not in ("spen", "gspen"):
+        return Evaluation(len(gold), assessed)
+    full = [prediction.entities for prediction in predictions]
+    before, after = ([[entity.span for entity in row] for row in rows] for rows in (base, full))
+    return Evaluation(len(gold), assessed, assess(spans, full, lengths), compare_errors(spans, before, after))
 
 
 def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:

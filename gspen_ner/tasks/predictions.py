@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Span, tags_of_spans
+from gspen_ner.decode import ScoredSpan, label_lists, span_probabilities
+from gspen_ner.labels import Labels, Span, tags_of_spans
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import Chain
 from gspen_ner.tasks.ner_files import DOCUMENT_MARK
 
 
@@ -35,6 +37,69 @@ class Prediction:
     entities: list[ScoredSpan]
     base_entities: list[ScoredSpan]
     k_best: list[Labelling]
+
+
+class SentenceTagger(Protocol):
+    """A trained model in use, whatever host it lives in."""
+
+    labels: Labels
+    system: str
+    """`"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
+
+    def tag(
+        self, sentences: Sequence[Sequence[str]], documents: Sequence[int] | None = None, k_best: int = 0
+    ) -> list[Prediction]:
+        """Entities of sentences.
+
+        Args:
+            sentences: tokens of each.
+            documents: equal numbers for sentences of one document; None if each stands alone.
+            k_best: how many labellings to give besides.
+        """
+
+
+def predictions_of(
+    sentences: Sequence[Sequence[str]], base: Parts, theta: Parts, chain: Chain, labels: Labels, k_best: int
+) -> list[Prediction]:
+    """What the scores of a batch say of its sentences.
+
+    Args:
+        sentences: tokens of each.
+        base: scores of the base model alone.
+        theta: scores with the global term; `base` itself if there is none.
+        chain: of both.
+        labels: of both.
+        k_best: labellings to give besides.
+    """
+    full = _entities(theta, chain, labels)
+    alone = full if theta is base else _entities(base, chain, labels)
+    best = _labellings(theta, chain, labels, k_best) if k_best else [[] for _ in sentences]
+    return [
+        Prediction(tuple(tokens), entities, base_entities, labellings)
+        for tokens, entities, base_entities, labellings in zip(sentences, full, alone, best, strict=True)
+    ]
+
+
+def _entities(theta: Parts, chain: Chain, labels: Labels) -> list[list[ScoredSpan]]:
+    spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
+    probabilities = span_probabilities(theta, chain, labels, spans)
+    return [
+        [ScoredSpan(span, probability) for span, probability in zip(*row, strict=True)]
+        for row in zip(spans, probabilities, strict=True)
+    ]
+
+
+def _labellings(theta: Parts, chain: Chain, labels: Labels, k: int) -> list[list[Labelling]]:
+    scores, paths = chain.k_best(theta, k)
+    probabilities = (scores - chain.log_partition(theta)[:, None]).exp()
+    return [
+        [
+            Labelling(labels.spans_of_indices(path), probability)
+            for path, probability in zip(label_lists(row), chances, strict=True)
+            if path
+        ]
+        for row, chances in zip(paths, probabilities.tolist(), strict=True)
+    ]
 
 
 def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,9 @@ from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.newswire import generate_newswire
 from tests.tiny import (
     BASES,
-    Killed,
     content_of,
     gspen_ner,
-    kill_at,
+    killed_at,
     metrics_of,
     results_of,
     same_weights,
@@ -195,20 +195,18 @@ class TestAResumedRun:
             pytest.param("folds", StageTrainer, "training_step", 4 * STEPS - 1, id="in a fold"),
         ],
     )
-    def test_ends_like_an_unbroken_one(self, name, owner, method, call, unbroken, monkeypatch, tmp_path):
+    def test_ends_like_an_unbroken_one(self, name, owner, method, call, unbroken, tmp_path):
         changes = {"full": FULL, "folds": FOLDS}[name]
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, owner, method, call)
+        with killed_at(owner, method, call):
             train(tmp_path / "run", **changes)
         assert not (tmp_path / "run" / "results.json").exists()
         train(tmp_path / "run", "--resume", **changes)
         assert_same_outcome(tmp_path / "run", unbroken[name])
 
-    def test_can_be_killed_again_and_again(self, unbroken, monkeypatch, tmp_path):
+    def test_can_be_killed_again_and_again(self, unbroken, tmp_path):
         options = []
         for call in (2, STEPS + 2, 3, STEPS + 1, 2):
-            with monkeypatch.context() as patch, pytest.raises(Killed):
-                kill_at(patch, StageTrainer, "training_step", call)
+            with killed_at(StageTrainer, "training_step", call):
                 train(tmp_path / "run", *options, **FULL)
             options = ["--resume"]
         train(tmp_path / "run", "--resume", **FULL)
@@ -379,7 +377,7 @@ class TestEveryKindOfRun:
         folder = train(tmp_path / "run", system=system, term_training={"folds": 2})
         assert stage_files("fold-1") | stage_files("fold-2") < files_of(folder)
         folds = [weights_of(folder / name / "best") for name in ("base", "fold-1", "fold-2")]
-        assert not any(same_weights(one, other) for one, other in zip(folds, folds[1:], strict=False))
+        assert not any(same_weights(one, other) for one, other in pairwise(folds))
         assert same_weights(scorer_weights(folder / "model"), folds[0])
         assert {entry["stage"] for entry in metrics_of(folder)} == {"base", "fold-1", "fold-2", "term"}
 
@@ -416,11 +414,10 @@ class TestEveryKindOfRun:
         trials = train(tmp_path / "trials", trials=2, **changes)
         assert results_of(trials / "trial-2") == results_of(single)
 
-    def test_trials_can_be_resumed(self, monkeypatch, tmp_path):
+    def test_trials_can_be_resumed(self, tmp_path):
         changes = {"trials": 2, "drop_worst": 1}
         unbroken = train(tmp_path / "unbroken", **changes)
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, StageTrainer, "training_step", 3 * STEPS + 2)
+        with killed_at(StageTrainer, "training_step", 3 * STEPS + 2):
             train(tmp_path / "run", **changes)
         train(tmp_path / "run", "--resume", **changes)
         assert files_of(tmp_path / "run") == files_of(unbroken)

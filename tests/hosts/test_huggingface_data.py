@@ -294,7 +294,7 @@ class TestWithPotentials:
     @pytest.mark.parametrize("transitions", ["shared", "bigram"])
     def test_sentences_of_one_token(self, transitions, tmp_path):
         model = make_model("struct", transitions)
-        ones = [TaggedSentence((word,), ("O",), number) for number, word in enumerate("Rome won .".split())]
+        ones = [TaggedSentence((word,), ("O",), number) for number, word in enumerate(["Rome", "won", "."])]
         dataset = with_potentials(as_dataset(ones, model.labels), model, tmp_path, own_transitions=True)
         batch = Collator.of(model)(dataset.__getitems__([0, 1, 2]))
         torch.testing.assert_close(model(**batch).loss, model(**make_batch(model, ones)).loss)

@@ -15,7 +15,7 @@ from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_ch
 from gspen_ner.recipe import TermTraining, Training
 from gspen_ner.tasks.ner_metrics import ConllScore, Score
 from gspen_ner.tasks.newswire import generate_newswire
-from tests.tiny import SENTENCES, Killed, kill_at, make_model, same_weights, weights_of
+from tests.tiny import SENTENCES, killed_at, make_model, same_weights, weights_of
 
 EPOCHS = 4
 TRAIN, DEV = SENTENCES[:24], generate_newswire(1, seed=2)
@@ -110,27 +110,21 @@ class TestEarlyStopping:
         stage(tmp_path, patience=2)
         assert history(tmp_path) == [0.1, 0.05, 0.2, 0.15]
 
-    def test_remembers_its_patience_over_a_kill(self, scripted, monkeypatch, tmp_path):
+    def test_remembers_its_patience_over_a_kill(self, scripted, tmp_path):
         seen = scripted([0.5, 0.4, 0.3, 0.9])
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, StageTrainer, "training_step", 2 * STEPS + 1)
+        with killed_at(StageTrainer, "training_step", 2 * STEPS + 1):
             stage(tmp_path, patience=2)
         assert len(seen) == 2
         stage(tmp_path, patience=2)
         assert history(tmp_path) == [0.5, 0.4, 0.3]
 
     @pytest.mark.xfail(strict=True, reason="Trainer forgets that it had stopped and trains one more epoch")
-    def test_a_kill_right_after_it_stopped_does_not_let_it_go_on(self, scripted, monkeypatch, tmp_path):
+    def test_a_kill_right_after_it_stopped_does_not_let_it_go_on(self, scripted, tmp_path):
         scripted([0.5, 0.4, 0.3, 0.9])
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(trainer_module.statistics, "median", _die)  # after the last checkpoint
+        with killed_at(trainer_module.statistics, "median"):  # after the last checkpoint
             stage(tmp_path, patience=2)
         stage(tmp_path, patience=2)
         assert history(tmp_path) == [0.5, 0.4, 0.3]
-
-
-def _die(*args):
-    raise Killed
 
 
 def rotate_by_number(self, use_mtime=False, output_dir=None):
@@ -151,8 +145,7 @@ class TestAKilledStage:
     def killed(cls, tmp_path_factory):
         """Killed in the last epoch, with two checkpoints."""
         folder = tmp_path_factory.mktemp("killed")
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, StageTrainer, "training_step", 3 * STEPS + 2)
+        with killed_at(StageTrainer, "training_step", 3 * STEPS + 2):
             stage(folder, average=0.9)
         return folder
 
@@ -167,25 +160,29 @@ class TestAKilledStage:
         assert same_weights(weights_of(folder / "stage" / "best"), weights_of(unbroken / "stage" / "best"))
 
     @pytest.mark.parametrize("call", [1, 2, STEPS, STEPS + 1, 3 * STEPS])
-    def test_ends_like_an_unbroken_one(self, call, unbroken, monkeypatch, tmp_path):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, StageTrainer, "training_step", call)
+    def test_ends_like_an_unbroken_one(self, call, unbroken, tmp_path):
+        with killed_at(StageTrainer, "training_step", call):
             stage(tmp_path, average=0.9)
         self.ends_like(tmp_path, unbroken)
 
     @pytest.mark.parametrize(
-        "method", ["evaluate", "_save_checkpoint", "_save_rng_state", "_rotate_checkpoints"]
+        ("method", "call"),
+        [
+            ("evaluate", 1),
+            ("evaluate", 3),
+            ("_save_checkpoint", 3),
+            ("_save_rng_state", 1),
+            ("_save_rng_state", 3),
+            ("_rotate_checkpoints", 3),
+        ],
     )
-    @pytest.mark.parametrize("call", [1, 3])
-    def test_ends_like_it_if_killed_between_epochs(self, method, call, unbroken, monkeypatch, tmp_path):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_at(patch, StageTrainer, method, call)
+    def test_ends_like_it_if_killed_between_epochs(self, method, call, unbroken, tmp_path):
+        with killed_at(StageTrainer, method, call):
             stage(tmp_path, average=0.9)
         self.ends_like(tmp_path, unbroken)
 
-    def test_ends_like_it_if_killed_after_the_last_epoch(self, unbroken, monkeypatch, tmp_path):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(trainer_module.statistics, "median", _die)
+    def test_ends_like_it_if_killed_after_the_last_epoch(self, unbroken, tmp_path):
+        with killed_at(trainer_module.statistics, "median"):  # after the last checkpoint
             stage(tmp_path, average=0.9)
         self.ends_like(tmp_path, unbroken)
 

@@ -41,6 +41,7 @@ class Acceleration:
         """Put Flair's own parts back."""
         for name, part in self.before.items():
             setattr(self.tagger, name, part)
+        vars(self.tagger).pop("predict", None)
         if self.tagger.use_rnn:
             vars(self.tagger.rnn).pop("forward", None)
         self.before = {}
@@ -72,6 +73,8 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
     parts = {"loss_function": ChainLoss(view), "viterbi_decoder": decoder, "crf": EmissionScores(tagger.crf)}
     for name, part in parts.items():
         setattr(tagger, name, part)
+    if isinstance(decoder, ChainDecoder):
+        vars(tagger)["predict"] = _Predict(tagger, decoder)
     same = "same tags; confidences are exact probabilities" if confidences == "marginal" else "same results"
     changed = ["loss: compiled forward-backward, same values", f"decoding: compiled Viterbi, {same}"]
     if tagger.use_rnn and _is_plain(tagger.rnn):
@@ -118,6 +121,18 @@ class PrefixDecoder:
             best = (best[:, None] + transitions).amax(2) + emissions[:, place]
             steps.append(best)
         return torch.stack(steps, 1)
+
+
+class _Predict:
+    """Flair's `predict`, which also tells the decoder whether spans or tokens are asked for."""
+
+    def __init__(self, tagger: SequenceTagger, decoder: ChainDecoder) -> None:
+        self.tagger, self.decoder = tagger, decoder
+
+    def __call__(self, *args: Any, force_token_predictions: bool = False, **kwargs: Any) -> Any:
+        self.decoder.scores_of = "tokens" if force_token_predictions else "spans"
+        kwargs["force_token_predictions"] = force_token_predictions
+        return type(self.tagger).predict(self.tagger, *args, **kwargs)
 
 
 def _is_plain(rnn: nn.Module) -> bool:

@@ -51,6 +51,7 @@ class ChainView:
         self.names = [items[number] for number in self.live]
         self.number_of = {number: place for place, number in enumerate(self.live)}
         self.labels = _labels(self.names, tag_format)
+        self.has_spans = any(name.startswith(("B-", "S-", "I-")) for name in self.names)  # as Flair has it
         if constraints and self.labels is None:
             raise ValueError(f"constraints need tags in {tag_format}, got {', '.join(self.names[:6])}, ...")
         self.legal = self.labels.legal if constraints and self.labels is not None else None
@@ -69,6 +70,10 @@ class ChainView:
             )
         chain = Chain(torch.as_tensor(lengths, device=emissions.device))
         return chain.potentials(emissions[..., self.live], table, start, end), chain
+
+    def numbers(self, prefixes: str, kind: str) -> list[int]:
+        """The tags of a type with one of these prefixes."""
+        return [n for n, name in enumerate(self.names) if name[:1] in prefixes and name[1:] == f"-{kind}"]
 
     def gold(self, labels: Int[Tensor, " tokens"], lengths: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
         """Gold tags of all tokens, one behind the other, by sentence and in our numbers."""

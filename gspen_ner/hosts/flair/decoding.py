@@ -62,7 +62,7 @@ class ChainDecoder:
         if self.infer is not None:
             theta = self.infer(theta, chain, sentences)
         paths = label_lists(chain.argmax(theta))
-        spans = self.view.labels is not None and self.scores_of == "spans"
+        spans = self.view.has_spans and self.scores_of == "spans"
         marginals = chain.marginals(theta.per_position() if spans else theta)
         tokens = marginals.nodes.cpu().numpy()
         pairs = marginals.edges.cpu().numpy() if spans and marginals.edges is not None else None
@@ -84,14 +84,17 @@ class ChainDecoder:
         pairs: np.ndarray,
     ) -> None:
         """Give the tokens of every span the probability of the span."""
-        for places, _, kind in get_spans_from_bio(list(names), list(confidences)):  # it appends
+        for places, _, _ in get_spans_from_bio(list(names), list(confidences)):  # it appends
             first, last = places[0], places[-1]
             probability = tokens[first, path[first]]
+            if names[first][0] in "IE" and first:  # it must begin here, not go on
+                before = self.view.numbers("BI", names[first][2:])
+                probability *= max(0.0, 1 - pairs[first - 1, before, path[first]].sum() / probability)
             for place in range(first, last):
                 probability *= pairs[place, path[place], path[place + 1]] / tokens[place, path[place]]
             if names[last][0] in "BI" and last + 1 < len(path):  # it must end here, not go on
-                inside = [n for n, name in enumerate(self.view.names) if name in (f"I-{kind}", f"E-{kind}")]
-                probability *= max(0.0, 1 - pairs[last, path[last], inside].sum() / tokens[last, path[last]])
+                after = self.view.numbers("IE", names[last][2:])
+                probability *= max(0.0, 1 - pairs[last, path[last], after].sum() / tokens[last, path[last]])
             confidences[first : last + 1] = [float(probability)] * (last + 1 - first)
 
     def _all_tags(self, tokens: np.ndarray, sentences: list[Sentence]) -> list[list[list[Label]]]:

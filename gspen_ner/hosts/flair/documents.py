@@ -88,11 +88,14 @@ class DocumentBatches(TrainerPlugin):
         self.batches: list[list[Sentence]] = []
 
     @TrainerPlugin.hook
+    def after_setup(self, train_with_dev: bool, train_with_test: bool, **kw: Any) -> None:
+        """Take the sentences that Flair trains on."""
+        train = self.trainer._get_train_data(train_with_dev, train_with_test)
+        self.sentences = [train[place] for place in range(len(train))]
+
+    @TrainerPlugin.hook
     def before_training_epoch(self, epoch: int, **kw: Any) -> None:
         """Shuffle the documents."""
-        if not self.sentences:
-            train = self.trainer.corpus.train
-            self.sentences = [train[place] for place in range(len(train))]
         self.chance = random.Random(f"{self.seed}/{epoch}")
         self.batches = []
 

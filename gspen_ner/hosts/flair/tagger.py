@@ -73,9 +73,10 @@ class GSPENTagger(SequenceTagger):
             head = GSPENHead(made, solver, cost=cost, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
-        self.decoder = ChainDecoder(self.view, self._infer)
+        self.decoder = ChainDecoder(self.view, self.infer)
         self.viterbi_decoder = cast(Any, self.decoder)
         self.base_frozen = False
+        self._trainable: dict[str, bool] = {}
         self._scores: dict[int, tuple[Sentence, Tensor]] = {}
         self._warned = False
 
@@ -115,20 +116,31 @@ class GSPENTagger(SequenceTagger):
         }
         if not sentences or not self.couples_documents:
             return super().predict(sentences, mini_batch_size, **options)
-        given = [sentences] if isinstance(sentences, Sentence) else list(sentences)
+        given = [s for s in ([sentences] if isinstance(sentences, Sentence) else sentences) if len(s)]
+        if not given:
+            return super().predict(given, mini_batch_size, **options)
+        Sentence.set_context_for_sentences(given)
         batches = whole_documents(given, min(mini_batch_size, MOST_SENTENCES))
         results = [super(GSPENTagger, self).predict(batch, len(batch), **options) for batch in batches]
         if not return_loss:
             return None
         return sum(loss for loss, _ in results), sum(count for _, count in results)
 
-    def evaluate(  # type: ignore[override]
-        self, data_points: Any, gold_label_type: str, *, mini_batch_size: int = 32, **kwargs: Any
+    def evaluate(
+        self,
+        data_points: Any,
+        gold_label_type: str,
+        out_path: Any = None,
+        embedding_storage_mode: Any = "none",
+        mini_batch_size: int = 32,
+        *args: Any,
+        **kwargs: Any,
     ) -> Result:
         """As Flair's; where the term couples documents, they are not cut into batches."""
         if self.couples_documents:
-            mini_batch_size = len(data_points)
-        return super().evaluate(data_points, gold_label_type, mini_batch_size=mini_batch_size, **kwargs)
+            mini_batch_size = max(len(data_points), 1)
+        options = (out_path, embedding_storage_mode, mini_batch_size, *args)
+        return super().evaluate(data_points, gold_label_type, *options, **kwargs)
 
     def _calculate_loss(self, scores: Any, labels: Any) -> tuple[Tensor, int]:
         """The CRF's own loss, which is what Flair reports of held-out data."""
@@ -144,7 +156,8 @@ class GSPENTagger(SequenceTagger):
         `constraints=True` guarantees, both agree.
         """
         scheme, kind, layer = cast(Scheme, self.tag_format), gold_label_type or self.tag_type, "gspen_seqeval"
-        self.predict(list(sentences), label_name=layer, force_token_predictions=True)
+        sentences = list(sentences)
+        self.predict(sentences, label_name=layer, force_token_predictions=True)
         gold = [tags_of_spans(_spans(sentence, kind), len(sentence), scheme) for sentence in sentences]
         found = [[token.get_label(layer).value for token in sentence] for sentence in sentences]
         for sentence in sentences:
@@ -157,7 +170,8 @@ class GSPENTagger(SequenceTagger):
         one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
         return self.head.term.groups(one) is not None
 
-    def _infer(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
+    def infer(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
+        """Scores to decode, of base model and term together."""
         context = self._context(sentences, chain, potentials)
         return self.head.infer(potentials, chain, context).theta
 
@@ -188,7 +202,7 @@ class GSPENTagger(SequenceTagger):
         """Scores of sentences, longest first; of a frozen base model each sentence's only once."""
         if not self.base_frozen:
             return self.view.potentials(self.forward(*self._prepare_tensors(sentences)))
-        missing = [sentence for sentence in sentences if id(sentence) not in self._scores]
+        missing = [s for s in sentences if id(s) not in self._scores or self._scores[id(s)][0] is not s]
         if missing:
             with torch.no_grad():
                 emissions, lengths, _ = self.forward(*self._prepare_tensors(missing))
@@ -201,17 +215,20 @@ class GSPENTagger(SequenceTagger):
 
     def freeze_base(self) -> GSPENTagger:
         """Train the term alone: the base model learns nothing, its dropout is off, its scores are kept."""
+        if not self.base_frozen:
+            self._trainable = {name: weight.requires_grad for name, weight in self.named_parameters()}
         self.base_frozen = True
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(name.startswith("head."))
-        return self
+        return self.train(self.training)
 
     def unfreeze_base(self) -> GSPENTagger:
-        """Train everything."""
+        """Train everything that was trained before `freeze_base`."""
         self.base_frozen = False
         self._scores.clear()
-        self.requires_grad_(True)
-        return self
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(self._trainable.get(name, parameter.requires_grad))
+        return self.train(self.training)
 
     def train(self, mode: bool = True) -> GSPENTagger:
         super().train(mode)

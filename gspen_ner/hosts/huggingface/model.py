@@ -20,21 +20,17 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
 from transformers.utils import cached_file
 
-from gspen_ner.head import GSPENHead
+from gspen_ner.head import make_head
 from gspen_ner.labels import Labels, Scheme
 from gspen_ner.losses import negative_log_likelihood
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary
 from gspen_ner.scorers.vocabulary import FILE_NAME as VOCABULARY_FILE
-from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver
-from gspen_ner.terms import Context, TermSum, make_term
+from gspen_ner.solvers import Solution
+from gspen_ner.terms import Context
 
 System = Literal["unary", "struct", "spen", "gspen"]
-SOLVERS: dict[str, type[MirrorDescent] | type[FrankWolfe]] = {
-    "mirror_descent": MirrorDescent,
-    "frank_wolfe": FrankWolfe,
-}
 
 
 class GSPENConfig(PretrainedConfig):
@@ -114,7 +110,7 @@ class GSPENForTokenClassification(PreTrainedModel):
         super().__init__(config)
         self.labels, self.vocabulary = config.labels(), vocabulary
         self.scorer = BiLSTMCNN(self.labels, **config.scorer)
-        self.head = make_head(config) if config.has_term else None
+        self.head = make_head(config.num_labels, config.terms, config.inference) if config.has_term else None
         self.base_frozen = False
         self.post_init()
 
@@ -244,17 +240,6 @@ def load_model(folder: Path) -> GSPENForTokenClassification:
                 f"{folder}: the weights do not fit config.json: {kind} {sorted(report[kind])[:5]}"
             )
     return model
-
-
-def make_head(config: GSPENConfig) -> GSPENHead:
-    """The head that a configuration describes."""
-    if not config.terms:
-        raise ValueError(f"system {config.system!r} needs at least one term")
-    terms = [make_term(num_labels=config.num_labels, **options) for options in config.terms]
-    options = dict(config.inference)
-    solver = dict(options.pop("solver", {"name": "mirror_descent"}))
-    made: Solver = SOLVERS[solver.pop("name")](**solver)
-    return GSPENHead(terms[0] if len(terms) == 1 else TermSum(*terms), made, **options)
 
 
 def _context(batch: dict[str, Tensor], polytope: Polytope, potentials: Parts) -> Context:

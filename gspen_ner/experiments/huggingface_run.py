@@ -1,0 +1,107 @@
+"""Runs with our own tagger: the BiLSTM-CNN, trained by `transformers.Trainer`.
+
+A stage that was killed goes on from its last whole checkpoint and ends as an unbroken one would have.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from gspen_ner.experiments.models import new_base, with_term
+from gspen_ner.experiments.run import Run
+from gspen_ner.files import write_whole
+from gspen_ner.hosts.huggingface.data import as_dataset
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
+from gspen_ner.hosts.huggingface.tagger import model_folder
+from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
+from gspen_ner.recipe import Recipe, Training, expand
+from gspen_ner.tasks.ner_files import TaggedSentence
+
+logger = logging.getLogger(__name__)
+
+
+class HuggingFaceRun(Run):
+    """A run whose stages `transformers.Trainer` trains."""
+
+    recipe: Recipe
+
+    def train_base(self) -> Path:
+        """The folder of the trained base model."""
+        if self.recipe.base is not None:
+            return model_folder(expand(self.recipe.base))
+        return self._base_stage("base", self.corpus.train)
+
+    def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
+        data = StageData(
+            as_dataset(sentences, self.corpus.labels(self.recipe.scorer.scheme)), as_dataset(self.corpus.dev)
+        )
+        make = functools.partial(new_base, self.recipe, self.corpus)
+        return self._stage(name, make, self.recipe.base_training, lambda _: data)
+
+    def train_term(self, base: Path) -> Path:
+        """The folder of the model with its trained term."""
+        training = self.recipe.term_training
+        data = self.potentials if training.freeze == "base" else self.sentences
+        return self._stage("term", lambda: with_term(base, self.recipe, self.corpus), training, data)
+
+    def sentences(self, model: GSPENForTokenClassification) -> StageData:
+        """What a stage reads that runs the encoder."""
+        return StageData(as_dataset(self.corpus.train, model.labels), as_dataset(self.corpus.dev))
+
+    def potentials(self, model: GSPENForTokenClassification) -> StageData:
+        """Scores of the frozen base model: as it is, with dropout on, or of models that did not see them."""
+        cache = self.folder / "potentials"
+        sentences = self.sentences(model)
+        dev = with_potentials(sentences.dev, model, cache)
+        training = self.recipe.term_training
+        if training.folds:
+            parts = [
+                with_potentials(as_dataset(part, model.labels), fold, cache, own_transitions=True)
+                for part, fold in self._cross_fitted(training.folds)
+            ]
+            return StageData(joined(parts), dev)
+        draws: list[int | None] = [*range(training.dropout_draws)] or [None]
+        parts = [with_potentials(sentences.train, model, cache, draw) for draw in draws]
+        return StageData(joined(parts), dev, len(draws))
+
+    def _cross_fitted(self, folds: int) -> list[tuple[list[TaggedSentence], GSPENForTokenClassification]]:
+        """Parts of the training data, each with a base model that was trained on the others."""
+        documents = sorted({sentence.document for sentence in self.corpus.train})
+        if len(documents) < folds:
+            raise ValueError(f"term_training.folds: {folds} of {len(documents)} documents cannot be made")
+        random.Random(self.recipe.seed).shuffle(documents)
+        fold_of = {document: place % folds for place, document in enumerate(documents)}
+        found = []
+        for fold in range(folds):
+            rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
+            part = [s for s in self.corpus.train if fold_of[s.document] == fold]
+            best = self._base_stage(f"fold-{fold + 1}", rest)
+            found.append((part, load_model(best).eval()))
+        return found
+
+    def _stage(
+        self,
+        name: str,
+        make_model: Callable[[], GSPENForTokenClassification],
+        training: Training,
+        make_data: Callable[[GSPENForTokenClassification], StageData],
+    ) -> Path:
+        """Train a model, or go on training it, or find that it is done."""
+        folder = self.folder / name
+        done = folder / "done.json"
+        if not done.exists():
+            torch.manual_seed(self.recipe.seed)
+            model = make_model()
+            seconds = train_stage(model, training, folder, make_data(model), self.recipe.seed)
+            write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return folder / "best"

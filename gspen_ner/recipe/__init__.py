@@ -1,0 +1,20 @@
+"""Recipes: everything that defines an experiment, as a YAML file that is checked when it is read."""
+
+from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
+from gspen_ner.recipe.loading import AnyRecipe, expand, find_recipe, load_recipe, recipe_names
+from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, Training
+
+__all__ = [
+    "AnyRecipe",
+    "Experiment",
+    "FlairRecipe",
+    "FlairTraining",
+    "Inference",
+    "Recipe",
+    "TermTraining",
+    "Training",
+    "expand",
+    "find_recipe",
+    "load_recipe",
+    "recipe_names",
+]

@@ -1,0 +1,188 @@
+"""Reading recipes: YAML files that are checked, built-in ones by name, and what extends what.
+
+A recipe may extend another (`extends: conll03_fast`), whose entries it then overrides one by one. `${NAME}`
+in a path stands for an environment variable.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from gspen_ner.recipe.flair import FlairRecipe
+from gspen_ner.recipe.schema import Recipe
+
+AnyRecipe = Recipe | FlairRecipe
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
+    """Read a recipe and check it.
+
+    Args:
+        name: a file, or the name of a built-in recipe.
+        overrides: entries such as `"base_training.epochs=5"`, values in YAML.
+
+    Example:
+        >>> load_recipe("quickstart", ["seed=7"]).seed
+        7
+    """
+    file = find_recipe(name)
+    entries = _read(file)
+    for override in overrides:
+        _override(entries, override)
+    kind: type[AnyRecipe] = FlairRecipe if entries.get("host") == "flair" else Recipe
+    try:
+        return kind.model_validate(entries)
+    except ValidationError as error:
+        raise ValueError("\n".join(f"{file.name}: {line}" for line in _explain(error, kind))) from None
+
+
+def recipe_names() -> dict[str, str]:
+    """The built-in recipes and what they are for."""
+    return {
+        file.stem: str(yaml.safe_load(file.read_text(encoding="utf-8")).get("description", ""))
+        for file in sorted(_folder().glob("*.yaml"))
+    }
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of a recipe."""
+    file = Path(name)
+    if file.suffix in (".yaml", ".yml"):
+        if not _is_file(file):
+            raise ValueError(f"{file}: no such recipe file")
+        return file
+    built_in = _folder() / f"{name}.yaml"
+    if not _is_file(built_in):
+        known = sorted(path.stem for path in _folder().glob("*.yaml"))
+        near = difflib.get_close_matches(str(name), known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(
+            f"there is no recipe {str(name)!r}{hint} Built in: {', '.join(known)}; or give a .yaml file"
+        )
+    return built_in
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
+
+
+def expand(path: str) -> str:
+    """A path with its `${NAME}` replaced."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in os.environ:
+            raise ValueError(
+                f"{path}: the environment variable {name} is not set; set it to the folder that holds the "
+                "data, or name your own files, as in --set data.train=FILE"
+            )
+        return os.environ[name]
+
+    return re.sub(r"\$\{(\w+)\}", value, path)
+
+
+def _folder() -> Path:
+    """Recipes lie in the package when installed, beside it in a clone."""
+    package = Path(__file__).parents[1]
+    installed = package / "recipes"
+    return installed if installed.is_dir() else package.parent / "recipes"
+
+
+def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if file.resolve() in seen:
+        raise ValueError(f"{file}: recipes extend each other in a circle")
+    try:
+        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except Exception as error:  # of any kind: PyYAML does not keep to its own
+        raise ValueError(f"{file}: not YAML: {error}") from None
+    if not isinstance(entries, dict):
+        raise ValueError(f"{file}: expected entries such as 'seed: 1', got {type(entries).__name__}")
+    parent = entries.pop("extends", None)
+    if parent is None:
+        return entries
+    beside = file.parent / f"{parent}.yaml"
+    older = _read(beside if _is_file(beside) else find_recipe(str(parent)), (*seen, file.resolve()))
+    return _merge(older, entries)
+
+
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(old)
+    for key, value in new.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _merge(result[key], value) if both and not _is_other(result[key], value) else value
+    return result
+
+
+def _is_other(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether another variant (solver, term) is named, for which the old one's entries mean nothing."""
+    return "name" in new and new["name"] != old.get("name")
+
+
+def _override(entries: dict[str, Any], override: str) -> None:
+    path, sign, text = override.partition("=")
+    if not sign or not path:
+        raise ValueError(f"--set {override}: expected KEY=VALUE, as in --set base_training.epochs=5")
+    try:
+        value = yaml.safe_load(text)
+    except Exception as error:  # as above
+        raise ValueError(f"--set {override}: the value is not YAML: {error}") from None
+    place: Any = entries
+    keys: list[str | int] = [int(key) if key.isdecimal() else key for key in path.split(".")]
+    try:
+        for key in keys[:-1]:
+            place = place[key] if isinstance(key, int) else place.setdefault(key, {})
+        if keys[-1] == "name" and _is_other(place, {"name": value}):
+            place.clear()
+        place[keys[-1]] = value
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise ValueError(f"--set {override}: the recipe has no {path}") from None
+
+
+def _explain(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
+    known = sorted(set(_keys(kind)))
+    for entry in error.errors():
+        path = ".".join(_place(entry["loc"]))
+        if entry["type"] == "extra_forbidden":
+            plain = ".".join(key for key in path.split(".") if not key.isdigit())
+            near = difflib.get_close_matches(plain, known, 1, 0.5)
+            other = bool(near) and near[0] != plain  # the same: a key of another variant
+            yield f"{path}: unknown key" + (f"; did you mean {near[0]}?" if other else "")
+        elif entry["type"] == "missing":
+            yield f"{path}: missing"
+        else:
+            where = f"{path}: " if path else ""
+            message = entry["msg"].removeprefix("Value error, ")
+            got = f", got {entry['input']!r}" if entry["type"] != "value_error" else ""
+            yield f"{where}{message}{got}"
+
+
+def _place(keys: Sequence[str | int]) -> Iterator[str]:
+    """Where an error is, without the names of variants that pydantic puts in behind terms.0 and solver."""
+    variants = ["padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe"]
+    variants += ["words", "characters", "flair", "transformer"]
+    for before, key in zip(("", *keys), keys, strict=False):
+        if key not in variants or not (before == "solver" or isinstance(before, int)):
+            yield str(key)
+
+
+def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
+    """All keys that a recipe may have, with dots."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            yield prefix + name
+            yield from _keys(field.annotation, f"{prefix}{name}.")
+    elif get_origin(kind) in (Union, UnionType, Annotated, tuple):
+        for part in get_args(kind):
+            yield from _keys(part, prefix)

@@ -1,0 +1,188 @@
+"""What a recipe may say: a base model, its training, and a global term on top."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Section(BaseModel):
+    """A group of entries; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(Section):
+    """Where sentences come from; see `gspen_ner.tasks.ner_sources`."""
+
+    train: str
+    dev: str
+    test: str | None = None
+    token_column: int | str = Field(0, description="number in a file of columns, name in a dataset")
+    tag_column: int | str = -1
+    scheme: Literal["auto", "IOB1", "BIO", "BIOES"] = "auto"
+    strict: bool = Field(False, description="refuse illegal tag sequences instead of repairing them")
+    fraction: float = Field(1.0, gt=0, le=1, description="share of the training documents that is used")
+
+
+class Scorer(Section):
+    """The BiLSTM-CNN; see `gspen_ner.scorers.BiLSTMCNN`."""
+
+    scheme: Literal["BIO", "BIOES"] = "BIOES"
+    transitions: Literal["shared", "bigram"] = "shared"
+    word_vectors: str | None = Field(None, description="file in GloVe's text format, plain or gzipped")
+    word_size: int = Field(100, ge=1)
+    character_size: int = Field(30, ge=1)
+    filters: int = Field(30, ge=1)
+    width: int = Field(3, ge=1)
+    hidden: int = Field(256, ge=1)
+    projection: int = Field(256, ge=1)
+    input_dropout: float = Field(0.5511, ge=0, lt=1)
+    output_dropout: float = Field(0.5, ge=0, lt=1)
+
+
+class Training(Section):
+    """How one stage is trained."""
+
+    epochs: int = Field(20, ge=1)
+    batch_size: int = Field(16, ge=1, description="sentences; with a document term, about so many")
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = Field(1e-3, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
+    schedule: Literal["constant", "linear", "inverse_time"] = "constant"
+    decay: float = Field(0.05, ge=0, description="of inverse_time: rate / (1 + decay * epoch)")
+    clip: float = Field(5.0, ge=0, description="largest norm of a gradient; 0 for any")
+    average: float = Field(0.0, ge=0, lt=1, description="decay of a moving average of the weights")
+    patience: int | None = Field(None, ge=1, description="epochs without a better F1 before stopping")
+    loggers: tuple[str, ...] = Field((), description="what else Trainer reports to, such as tensorboard")
+
+
+class TermTraining(Training):
+    """How the global term is trained on top of the base model."""
+
+    freeze: Literal["base", "none"] = "base"
+    base_learning_rate: float | None = Field(None, gt=0, description="of the base model, if not frozen")
+    dropout_draws: int = Field(0, ge=0, description="frozen base: scores with dropout on, so many versions")
+    folds: int = Field(0, ge=0, description="frozen base: cross-fitted scores, of so many base models")
+
+    @model_validator(mode="after")
+    def _check(self) -> TermTraining:
+        if self.freeze == "none" and (self.dropout_draws or self.folds):
+            raise ValueError("dropout_draws and folds need freeze: base")
+        if self.folds == 1:
+            raise ValueError("folds must be 0 or at least 2")
+        if self.dropout_draws and self.folds:
+            raise ValueError("give dropout_draws or folds, not both")
+        return self
+
+
+class PaddedMLPTerm(Section):
+    """The paper's term."""
+
+    name: Literal["padded_mlp"]
+    max_length: int | None = Field(None, ge=1, description="the longest training sentence if not given")
+    hidden: int = Field(500, ge=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    edge_inputs: Literal["none", "counts", "positions"] = "none"
+    read_potentials: bool = False
+
+
+class ConvolutionTerm(Section):
+    """A convolution over marginals."""
+
+    name: Literal["convolution"]
+    hidden: int = Field(100, ge=1)
+    width: int = Field(5, ge=1)
+
+
+class DocumentTerm(Section):
+    """Document consistency."""
+
+    name: Literal["document"]
+
+
+class MirrorDescentSolver(Section):
+    """See `gspen_ner.MirrorDescent`."""
+
+    name: Literal["mirror_descent"] = "mirror_descent"
+    step_size: float = Field(1.0, gt=0)
+    schedule: Literal["backtracking", "sqrt"] = "backtracking"
+
+
+class FrankWolfeSolver(Section):
+    """See `gspen_ner.FrankWolfe`."""
+
+    name: Literal["frank_wolfe"]
+    schedule: Literal["line_search", "harmonic"] = "line_search"
+    oracle: Literal["smooth", "vertex"] = "smooth"
+
+
+class Inference(Section):
+    """See `gspen_ner.GSPENHead`."""
+
+    solver: Annotated[MirrorDescentSolver | FrankWolfeSolver, Field(discriminator="name")] = (
+        MirrorDescentSolver()
+    )
+    temperature: float = Field(1.0, ge=0)
+    cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
+    loss: Literal["hinge", "fixed_point"] = "hinge"
+    positive_part: bool = True
+    max_steps: int = Field(10, ge=1)
+    tolerance: float = Field(1e-2, ge=0)
+    stop: Literal["gap", "change"] = "gap"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_solver(cls, entries: Any) -> Any:
+        if isinstance(entries, dict) and isinstance(entries.get("solver"), dict):
+            entries = entries | {"solver": {"name": "mirror_descent"} | entries["solver"]}
+        return entries
+
+
+Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm, Field(discriminator="name")]
+
+
+class Experiment(Section):
+    """What all experiments have."""
+
+    description: str = ""
+    seed: int = Field(1, ge=0)
+    trials: int = Field(1, ge=1, description="repetitions, each with the next seed")
+    drop_worst: int = Field(0, ge=0, description="trials whose base model is worst on dev, left out")
+    data: Data
+    base: str | None = Field(None, description="a run or model to start from instead of training one")
+    terms: tuple[Term, ...] = ()
+    inference: Inference = Inference()
+
+    def as_yaml(self) -> str:
+        """The recipe with every entry written out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+class Recipe(Experiment):
+    """An experiment: a base model and, for `spen` and `gspen`, a global term on top of it."""
+
+    host: Literal["huggingface"] = "huggingface"
+    system: Literal["unary", "struct", "spen", "gspen"] = "gspen"
+    scorer: Scorer = Scorer()
+    base_training: Training = Training()
+    term_training: TermTraining = TermTraining()
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        check_experiment(self, self.system)
+        if self.base is not None and self.term_training.folds:
+            raise ValueError("base: folds train base models of their own; leave it out")
+        return self
+
+
+def check_experiment(recipe: Experiment, system: str) -> None:
+    """What entries must be to each other."""
+    if system in ("spen", "gspen") and not recipe.terms:
+        raise ValueError(f"terms: system {system} needs at least one")
+    if recipe.drop_worst >= recipe.trials:
+        raise ValueError(f"drop_worst: {recipe.drop_worst} of {recipe.trials} trials would leave none")
+    if recipe.base is not None and recipe.trials > 1:
+        raise ValueError("base: trials train base models of their own; leave it out")
