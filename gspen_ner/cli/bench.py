@@ -100,3 +100,30 @@ def bench_training(
     console.print(timing.as_table("training, one epoch", rows, training.bars(case)))
     if json_file is not None:
         timing.write_json(rows, json_file)
+
+
+@bench.command("flair")
+@clear_errors
+def bench_flair(
+    json_file: JsonFile = None,
+    sentences: Annotated[int, typer.Option(min=64, help="Sentences of the training slice.")] = 2000,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that are measured, in turns.")] = 3,
+) -> None:
+    """A training epoch and prediction of stock Flair, accelerated Flair and GSPENTagger.
+
+    GloVe and character embeddings on a slice of CoNLL-2003 if GSPEN_DATA names the folder that holds them,
+    else character embeddings on generated documents. The ratio says how many times as long stock Flair takes.
+
+    Examples:
+        gspen-ner bench flair --sentences 500
+
+        GSPEN_DATA=/data gspen-ner bench flair --json flair.json
+    """
+    check_writable(json_file, "--json")
+    with console.status("measuring"):
+        from gspen_ner.bench import flair_taggers, timing
+
+        case, rows = flair_taggers.run_flair(sentences, rounds)
+    console.print(timing.as_table("Flair taggers", rows, flair_taggers.bars(case)))
+    if json_file is not None:
+        timing.write_json(rows, json_file)

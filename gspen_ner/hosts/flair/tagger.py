@@ -22,6 +22,7 @@ from gspen_ner.head import GSPENHead
 from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
 from gspen_ner.hosts.flair.decoding import ChainDecoder
 from gspen_ner.hosts.flair.documents import context_of, whole_documents
+from gspen_ner.hosts.flair.encoder import speed_up_encoder
 from gspen_ner.labels import Scheme, Span, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
@@ -75,6 +76,7 @@ class GSPENTagger(SequenceTagger):
         self.add_module("crf", EmissionScores(self.crf))
         self.decoder = ChainDecoder(self.view, self.infer)
         self.viterbi_decoder = cast(Any, self.decoder)
+        speed_up_encoder(self)
         self.base_frozen = False
         self._trainable: dict[str, bool] = {}
         self._scores: dict[int, tuple[Sentence, Tensor]] = {}
@@ -249,7 +251,7 @@ class GSPENTagger(SequenceTagger):
     ) -> GSPENTagger:
         """A tagger with a global term over the CRF of one that is trained already.
 
-        It shares that one's weights and starts with its predictions.
+        It shares that one's weights, starts with its predictions, and speeds up the encoder they share.
 
         Args:
             tagger: a `SequenceTagger` with a CRF.
@@ -270,6 +272,7 @@ class GSPENTagger(SequenceTagger):
             arguments["tag_dictionary"] = tag_dictionary
         made = cls(**arguments, term=term, **options)
         _share_encoder(tagger, made)
+        speed_up_encoder(made)
         if tag_dictionary is None:
             made.linear, made.crf.transitions = tagger.linear, tagger.crf.transitions
         else:

@@ -1,0 +1,111 @@
+"""Stock Flair, accelerated Flair and GSPENTagger: a training epoch and prediction, same embeddings.
+
+All three begin with the same weights; each is trained by Flair's own trainer, in turns.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import flair
+from flair.data import Corpus as FlairCorpus
+from flair.data import Dictionary, Sentence
+from flair.models import SequenceTagger
+from flair.trainers import ModelTrainer
+from flair.training_utils import store_embeddings
+
+from gspen_ner.bench.timing import Row
+from gspen_ner.hosts.flair import GSPENTagger, accelerate
+from gspen_ner.hosts.flair.embeddings import make_embeddings
+from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus, as_flair
+from gspen_ner.hosts.flair.training import EpochLog
+from gspen_ner.recipe.flair import CharacterEntry, EmbeddingEntry, WordEntry
+from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.tasks.ner_sources import read_source
+
+STOCK = f"stock Flair {flair.__version__}"
+TRAIN, PREDICT = "training epoch", "prediction"
+BATCH_SIZE = 32
+
+
+def bars(case: str) -> dict[tuple[str, str, str], float]:
+    """The ratios wanted; GSPEN's epoch may take 1.5 times the CRF's."""
+    wanted = {("accelerated", TRAIN): 1.3, ("accelerated", PREDICT): 1.5}
+    wanted |= {("GSPENTagger", TRAIN): 1 / 1.5, ("GSPENTagger", PREDICT): 1.0}
+    return {(case, f"{name}, {what}", STOCK): ratio for (name, what), ratio in wanted.items()}
+
+
+def read_slice(sentences: int) -> tuple[str, list[TaggedSentence], list[EmbeddingEntry]]:
+    """Of CoNLL-2003 with GloVe where GSPEN_DATA names them, else generated; and the embeddings."""
+    characters = CharacterEntry(name="characters")
+    folder = os.environ.get("GSPEN_DATA")
+    if folder is None:
+        found = read_source(f"newswire:{max(1, sentences // 9)}:1").sentences
+        return f"newswire, {len(found[:sentences])} sentences", found[:sentences], [characters]
+    found = read_source(f"{folder}/conll2003/train.txt").sentences[:sentences]
+    words = WordEntry(name="words", file=f"{folder}/glove/glove.100d.txt.gz")
+    return f"CoNLL-2003, {len(found)} sentences", found, [words, characters]
+
+
+def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row]]:
+    """Measure all, in turns, after a first round that does not count."""
+    logging.getLogger("flair").setLevel(logging.WARNING)
+    case, found, entries = read_slice(sentences)
+    corpus = as_corpus(found, found[:8], None)
+    dev = as_flair(found[: sentences // 2])
+    taggers = _taggers(found, entries)
+    times: dict[tuple[str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for turn in range(rounds + 1):
+            for name, tagger in taggers.items():
+                measured = {
+                    TRAIN: _epoch(tagger, corpus, Path(place) / f"{name}-{turn}"),
+                    PREDICT: _prediction(tagger, dev),
+                }
+                for what, seconds in measured.items():
+                    times.setdefault((name, what), []).append(seconds)
+    medians = {key: 1e3 * statistics.median(values[1:]) for key, values in times.items()}
+    rows = [
+        Row(case, f"{name}, {what}", milliseconds, STOCK, medians[STOCK, what])
+        for (name, what), milliseconds in medians.items()
+        if name != STOCK
+    ]
+    return case, sorted(rows, key=lambda row: row.what)
+
+
+def _taggers(sentences: list[TaggedSentence], entries: list[EmbeddingEntry]) -> dict[str, SequenceTagger]:
+    """Three taggers with the same initial weights."""
+    flair.set_seed(1)
+    dictionary = Dictionary(add_unk=False)
+    dictionary.span_labels = True
+    for kind in sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}):
+        dictionary.add_item(kind)
+    stock = SequenceTagger(make_embeddings(entries, sentences), dictionary, TAG_TYPE)
+    fast, base = copy.deepcopy(stock), copy.deepcopy(stock)
+    accelerate(fast)
+    return {STOCK: stock, "accelerated": fast, "GSPENTagger": GSPENTagger.from_sequence_tagger(base)}
+
+
+def _epoch(tagger: SequenceTagger, corpus: FlairCorpus, folder: Path) -> float:
+    """Seconds of one epoch of `ModelTrainer`, without evaluation."""
+    log = EpochLog(folder.parent / f"{folder.name}.jsonl", "bench")
+    ModelTrainer(tagger, corpus).train(
+        folder, max_epochs=1, mini_batch_size=BATCH_SIZE, plugins=[log], save_final_model=False,
+        use_final_model_for_eval=True, embeddings_storage_mode="none", create_file_logs=False,
+    )  # fmt: skip
+    return log.seconds[-1]
+
+
+def _prediction(tagger: SequenceTagger, sentences: list[Sentence]) -> float:
+    """Seconds to tag sentences."""
+    store_embeddings(sentences, "none")
+    tagger.eval()
+    start = time.perf_counter()
+    tagger.predict(sentences, mini_batch_size=BATCH_SIZE, label_name="predicted")
+    return time.perf_counter() - start
