@@ -368,7 +368,6 @@ class TestPredict:
         assert len({result.output for result in found}) == 1
         assert found[0].output.count("-DOCSTART-") == 3
 
-    @pytest.mark.xfail(strict=True, reason="auto goes by the file's name alone and takes JSON for text")
     def test_json_lines_on_standard_input_are_recognised(self, trained):
         source = json.dumps({"tokens": ["Graz", "won"]})
         assert entries(run("predict", trained, "-", "--format", "jsonl", text=source).output)[0][
@@ -390,11 +389,11 @@ class TestPredict:
         read = read_tagged_file(tmp_path / name)
         assert [s.tokens for s in read.sentences] == [s.tokens for s in generate_newswire(3, seed=8)]
 
-    @pytest.mark.xfail(strict=True, reason="columns are separated by the blanks that tokens may contain")
-    def test_tokens_with_blanks_can_be_read_again(self, trained, tmp_path):
-        source = json.dumps({"tokens": ["New York", "won"]})
-        run("predict", trained, "-", "--input", "jsonl", "--output", tmp_path / "x.conll", text=source)
-        assert len(read_tagged_file(tmp_path / "x.conll").sentences[0].tokens) == 2
+    def test_columns_refuse_tokens_with_blanks(self, trained, tmp_path):
+        source, file = json.dumps({"tokens": ["New York", "won"]}), tmp_path / "x.conll"
+        arguments = ("predict", trained, "-", "--input", "jsonl", "--output", file)
+        refused(*arguments, message="columns cannot hold the token 'New York'", text=source)
+        assert not file.exists()
 
     @pytest.mark.parametrize("text", ["", "\n\n  \n"])
     def test_nothing_to_tag_is_no_error(self, text, trained):

@@ -125,4 +125,4 @@ def all_taggings(tagger, sentence):
     places = torch.arange(len(sentence))
     scores = nodes[places, paths].sum(1) + edges[places[:-1], paths[:, :-1], paths[:, 1:]].sum(1)
     names = [tuple(tagger.view.names[number] for number in path) for path in paths.tolist()]
-    return names, scores.softmax(0)
+    return list(zip(names, scores.softmax(0).tolist(), strict=True))

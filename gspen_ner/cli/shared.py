@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -55,4 +56,4 @@ def check_writable(file: Path | None, option: str) -> None:
 
 def column(text: str) -> int | str:
     """A column by number or by name."""
-    return int(text) if text.lstrip("-").isdigit() else text
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else text

@@ -49,12 +49,13 @@ def train(
     with console.status("loading libraries"):
         from gspen_ner.experiments.showcase import showcase
         from gspen_ner.experiments.tables import evaluation_summary, results_table
-        from gspen_ner.experiments.trials import open_folder, run_recipe
+        from gspen_ner.experiments.trials import make_runs, open_folder, train_runs
 
+    runs = make_runs(loaded, folder)
     open_folder(loaded, folder, resume)
     _log_to(folder / "log.txt")
     try:
-        results = run_recipe(loaded, folder)
+        results = train_runs(runs, loaded.drop_worst)
     except KeyboardInterrupt:
         changes = [part for change in overrides or [] for part in ("--set", change)]
         again = shlex.join(["gspen-ner", "train", recipe, *changes, "--output", str(folder), "--resume"])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from gspen_ner.experiments.models import new_base, with_term
+from gspen_ner.experiments.models import check_base, new_base, with_term
 from gspen_ner.experiments.run import Run
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.data import as_dataset
@@ -37,7 +37,9 @@ class HuggingFaceRun(Run):
     def train_base(self) -> Path:
         """The folder of the trained base model."""
         if self.recipe.base is not None:
-            return model_folder(expand(self.recipe.base))
+            base = model_folder(expand(self.recipe.base))
+            check_base(base, self.recipe)
+            return base
         return self._base_stage("base", self.corpus.train)
 
     def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:

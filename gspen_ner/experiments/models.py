@@ -42,12 +42,17 @@ def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
     return model
 
 
+def check_base(base: Path, recipe: Recipe) -> None:
+    """Refuse a base model of another system than the recipe's terms stand on."""
+    needed = "struct" if recipe.system in ("struct", "gspen") else "unary"
+    found = load_model(base).config.system
+    if found != needed:
+        raise ValueError(f"{base}: a {found} model; {recipe.system} starts from a {needed} one")
+
+
 def with_term(base: Path, recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
     """The base model with a term that changes nothing yet."""
     old, labels = load_model(base), corpus.labels(recipe.scorer.scheme)
-    needed = "struct" if recipe.system == "gspen" else "unary"
-    if old.config.system != needed:
-        raise ValueError(f"{base}: a {old.config.system} model; {recipe.system} starts from a {needed} one")
     if old.labels != labels:
         raise ValueError(
             f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "

@@ -55,11 +55,6 @@ class Run(ABC):
     def train_term(self, base: Path) -> Path:
         """The folder of the model with its trained term."""
 
-    def train(self) -> Results:
-        """Do what has not been done yet."""
-        base = self.train_base()
-        return self.finish(self.train_term(base) if self.has_term else base)
-
     @property
     def has_term(self) -> bool:
         """Whether a term is trained on top of the base model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from gspen_ner.experiments.huggingface_run import HuggingFaceRun
@@ -43,20 +44,25 @@ def make_run(recipe: AnyRecipe, folder: Path) -> Run:
     return HuggingFaceRun(recipe, folder)
 
 
-def run_recipe(recipe: AnyRecipe, folder: Path) -> list[Results]:
-    """Train all trials of a recipe; base models first, so that the worst can be dropped before the term."""
+def make_runs(recipe: AnyRecipe, folder: Path) -> list[Run]:
+    """The runs of a recipe, one a trial; reads their data, writes nothing."""
     if recipe.trials == 1:
-        return [make_run(recipe, folder).train()]
+        return [make_run(recipe, folder)]
+    return [
+        make_run(recipe.model_copy(update={"seed": recipe.seed + trial}), folder / f"trial-{trial + 1}")
+        for trial in range(recipe.trials)
+    ]
+
+
+def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
+    """Train all runs; base models first, so that the worst can be dropped before their terms are trained."""
     bases = {}
-    for number in range(recipe.trials):
-        seed = recipe.seed + number
-        place = folder / f"trial-{number + 1}"
-        place.mkdir(exist_ok=True)
-        logger.info("trial %d of %d, seed %d", number + 1, recipe.trials, seed)
-        run = make_run(recipe.model_copy(update={"seed": seed}), place)
+    for number, run in enumerate(runs, 1):
+        if len(runs) > 1:
+            logger.info("trial %d of %d, seed %d", number, len(runs), run.recipe.seed)
+        run.folder.mkdir(exist_ok=True)
         bases[run] = run.train_base()
-    worst_last = sorted(bases, key=Run.base_f1, reverse=True)
-    dropped = worst_last[recipe.trials - recipe.drop_worst :]
+    dropped = sorted(runs, key=Run.base_f1)[:drop_worst] if drop_worst else []
     for run in dropped:
         logger.info("seed %d is dropped: its base model is among the worst on dev", run.recipe.seed)
     return [

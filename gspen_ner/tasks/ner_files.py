@@ -159,9 +159,8 @@ def column_sentences(
         try:
             token, tag = columns[token_column], "O" if tag_column is None else columns[tag_column]
         except IndexError:
-            raise ValueError(
-                f"{path}:{number}: columns {token_column} and {tag_column} are wanted, the line has {width}"
-            ) from None
+            wanted = ", ".join(str(column) for column in (token_column, tag_column) if column is not None)
+            raise ValueError(f"{path}:{number}: no such column ({wanted}), the line has {width}") from None
         _check_tag(path, number, tag)
         start = start if tokens else number
         tokens.append(token)

@@ -86,9 +86,9 @@ def read_untagged(
 
 
 def _guess(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
-    """Columns if a document mark is there, or if every line has as many and ends in a tag."""
+    """JSON if every line begins like it; columns if a document mark is there or all lines end in a tag."""
     filled = [line for line in lines if line.strip()]
-    if path.suffix in (".jsonl", ".json"):
+    if path.suffix in (".jsonl", ".json") or (filled and all(line.startswith("{") for line in filled)):
         return "jsonl"
     if any(line.startswith(DOCUMENT_MARK) for line in filled):
         return "conll"

@@ -310,9 +310,6 @@ class TestABaseOfItsOwn:
     def test_that_does_not_exist_is_refused(self, tmp_path):
         self.refused(tmp_path, "no model here", base=str(tmp_path / "none"))
 
-    @pytest.mark.xfail(
-        strict=True, reason="the given model is evaluated under the recipe's name, whatever it is"
-    )
     def test_of_a_system_without_a_term_must_be_that_system(self, bases, tmp_path):
         self.refused(tmp_path, "unary", system="struct", base=str(bases["unary"]))
 
@@ -465,7 +462,6 @@ class TestUnusualData:
         file.write_text("Rome B-LOC\nwon\n")
         self.refused(tmp_path, f"{file}:2: expected 2 columns, got 1", **{split: str(file)})
 
-    @pytest.mark.xfail(strict=True, reason="the folder is opened before the data are read")
     def test_after_a_mistake_in_the_data_the_folder_can_be_used(self, tmp_path):
         self.refused(tmp_path, "no such file", train=str(tmp_path / "none.conll"))
         train(tmp_path / "run", system="unary", base_training={"epochs": 1})

@@ -1,8 +1,6 @@
 """GSPENTagger: trained, upgraded, saved, loaded and used by Flair's own tools."""
-# ruff: noqa: E402, imports stand behind the question whether Flair is there
 
 import copy
-import csv
 import importlib.util
 import itertools
 import pickle
@@ -67,6 +65,11 @@ def weights_of(tagger):
 
 def changed(tagger, before):
     return {name for name, weight in tagger.named_parameters() if not torch.equal(weight, before[name])}
+
+
+def alike(first, second):
+    """Equal spans, and equal scores but for rounding: the encoder is computed in another way."""
+    return first[0] == second[0] and first[1] == pytest.approx(second[1], abs=1e-5)
 
 
 def step(tagger, sentences, rate=0.01):
@@ -211,16 +214,17 @@ class TestTraining:
         before, after = step(tagger, list(news.train)[:12])
         assert after < before
 
-    def test_learning_rates_are_annealed_and_the_best_model_is_restored(self, news, tmp_path):
-        rates = Rates()
-        options = {"patience": 0, "anneal_with_restarts": True, "min_learning_rate": 1e-12}
-        train(make_gspen(news), news, tmp_path, epochs=4, learning_rate=1e-9, plugins=[rates], **options)
-        assert rates.epochs == pytest.approx([1e-9, 1e-9, 0.5e-9, 0.25e-9])
+    def test_learning_rates_are_annealed_and_the_best_model_is_restored(self, news, crf, tmp_path):
+        tagger, rates = GSPENTagger.from_sequence_tagger(crf, freeze="base"), Rates()  # nothing improves
+        options = {"patience": 0, "learning_rate": 1e-6, "plugins": [rates]}
+        train(tagger, news, tmp_path, 4, anneal_with_restarts=True, min_learning_rate=1e-7, **options)
+        assert rates.epochs == pytest.approx([1e-6, 1e-6, 0.5e-6, 0.25e-6])
 
-    def test_training_ends_where_the_rate_is_too_small(self, news, tmp_path):
-        options = {"patience": 0, "learning_rate": 1e-9, "min_learning_rate": 0.9e-9}
-        result = train(make_gspen(news), news, tmp_path, epochs=9, **options)
-        assert len(result["train_loss_history"]) < 9
+    def test_training_ends_where_the_rate_is_too_small(self, news, crf, tmp_path):
+        tagger, rates = GSPENTagger.from_sequence_tagger(crf, freeze="base"), Rates()
+        options = {"patience": 0, "learning_rate": 1e-6, "plugins": [rates]}
+        train(tagger, news, tmp_path, 9, min_learning_rate=0.4e-6, **options)
+        assert rates.epochs == pytest.approx([1e-6, 1e-6, 0.5e-6])
 
     def test_plugins_checkpoints_and_watched_test_scores(self, news, tmp_path):
         class Witness(TrainerPlugin):
@@ -248,7 +252,7 @@ class TestTraining:
         names = {file.name for file in tmp_path.glob("*.pt")}
         assert names == {"model_epoch_1.pt", "model_epoch_2.pt", "final-model.pt"}, "and no best model"
         first, second, final = (
-            GSPENTagger.load(tmp_path / name) for name in sorted(names)[1:] + ["final-model.pt"]
+            GSPENTagger.load(tmp_path / name) for name in [*sorted(names)[1:], "final-model.pt"]
         )
         assert changed(first, weights_of(second))
         assert not changed(second, weights_of(final))
@@ -432,7 +436,7 @@ class TestUpgrade:
         assert losses[1] < losses[0]
 
     def test_a_tagger_without_crf_is_refused_with_advice(self, news):
-        with pytest.raises(ValueError, match="no CRF.*train it with use_crf=True, or start a GSPENTagger"):
+        with pytest.raises(ValueError, match=r"no CRF.*train it with use_crf=True, or start a GSPENTagger"):
             GSPENTagger.from_sequence_tagger(make_crf(news, use_crf=False))
 
     def test_the_plain_crf_can_be_had_back(self, news, crf):
@@ -442,7 +446,7 @@ class TestUpgrade:
         assert predicted(tagger, news.test)[0] != expected[0]
         plain = tagger.to_sequence_tagger()
         assert type(plain) is SequenceTagger
-        assert predicted(plain, news.test) == expected
+        assert alike(predicted(plain, news.test), expected)
         assert plain.crf.transitions is crf.crf.transitions
 
     def test_a_fast_tagger_can_be_upgraded(self, news, crf):
@@ -489,7 +493,7 @@ class TestFiles:
         tagger.save(tmp_path / "model.pt")
         loaded = SequenceTagger.load(tmp_path / "model.pt")
         assert type(loaded) is SequenceTagger
-        assert predicted(loaded, news.test) == predicted(crf, news.test)
+        assert alike(predicted(loaded, news.test), predicted(crf, news.test))
 
     def test_files_of_plain_taggers_stay_what_they_are(self, news, crf, tmp_path):
         crf.save(tmp_path / "plain.pt")
@@ -511,20 +515,13 @@ class TestFiles:
         crf.save(tmp_path / "plain.pt")
         asked = []
 
-        def download(name):
-            asked.append(name)
-            if name == "flair/ner-english":
+        def download(repo_id, **options):
+            asked.append(repo_id)
+            if repo_id == "flair/ner-english":
                 return str(tmp_path / "plain.pt")
-            raise OSError("offline")
+            raise OSError("there is no net in tests")
 
-        for module in (
-            "sequence_tagger_model",
-            "text_classification_model",
-            "tars_model",
-            "text_regression_model",
-        ):
-            monkeypatch.setattr(f"flair.models.{module}.hf_download", download, raising=False)
-        monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *a, **kw: download("other"))
+        monkeypatch.setattr("huggingface_hub.file_download.hf_hub_download", download)
         assert type(Classifier.load("ner")) is SequenceTagger
         assert "flair/ner-english" in asked
 
@@ -547,60 +544,74 @@ def goes_on(before, after):
     return before[:1] in "BI" and after[:1] in "IE" and before[2:] == after[2:]
 
 
-def chance_of(span, tags, taggings, chances):
-    """The probability that these tokens have these tags, and are a span, no shorter and no longer one."""
-    first, last = span[0] - 1, span[1]
-    total = 0.0
-    for names, chance in zip(taggings, chances.tolist(), strict=True):
+def exact(tagger, sentence):
+    """By enumeration: the probability of each span of the predicted tags, and of each strictly read span.
+
+    A span is there if its tokens have these tags, and it does not go on to the left or to the right.
+    """
+    tagged = copies([sentence])[0]
+    tagger.predict(tagged, force_token_predictions=True)
+    tags = tuple(token.get_label("ner").value for token in tagged)
+    chances, strict = {}, {}
+    for names, chance in all_taggings(tagger, sentence):
+        if chance < 1e-10:  # there are thousands
+            continue
         row = ("O", *names, "O")
-        alone = not goes_on(*row[first : first + 2]) and not goes_on(*row[last : last + 2])
-        total += chance * (alone and names[first:last] == tags[first:last])
-    return total
+        for first, last in itertools.combinations(range(len(tags) + 1), 2):
+            ends = goes_on(*row[first : first + 2]) or goes_on(*row[last : last + 2])
+            if not ends and names[first:last] == tags[first:last]:
+                chances[first, last] = chances.get((first, last), 0.0) + chance
+        if "<unk>" not in tagger.view.names:
+            for span in spans_of_tags(names, tagger.tag_format):
+                strict[span] = strict.get(span, 0.0) + chance
+    return tags, chances, strict
 
 
 class TestPredict:
-    def tags_of(self, tagger, sentence):
-        other = copies([sentence])[0]
-        tagger.predict(other, force_token_predictions=True)
-        return tuple(token.get_label("ner").value for token in other)
-
-    def exact(self, tagger, sentences):
-        """Compare the scores of spans with enumeration; returns how many, and how many were legal."""
+    def check_spans(self, tagger, sentences):
+        """Returns the number of spans, and of those with legal tags."""
         spans = legal = 0
         for sentence in sentences:
-            tagger.predict(sentence)
-            tags = self.tags_of(tagger, sentence)
-            taggings, chances = all_taggings(tagger, sentence)
-            for span, score in zip(spans_of([sentence])[0], scores_of([sentence]), strict=True):
-                assert score == pytest.approx(chance_of(span, tags, taggings, chances), rel=1e-4, abs=1e-6)
-                strict = Span(span[0] - 1, span[1], span[2])
-                if strict in spans_of_tags(tags, tagger.tag_format):
-                    rows = zip(taggings, chances.tolist(), strict=True)
-                    total = sum(c for names, c in rows if strict in spans_of_tags(names, tagger.tag_format))
-                    assert score == pytest.approx(total, rel=1e-4, abs=1e-6), "as gspen_ner.decode has it"
+            tagger.eval().predict(sentence)
+            tags, chances, strict = exact(tagger, sentence)
+            for (first, last, kind), score in zip(
+                spans_of([sentence])[0], scores_of([sentence]), strict=True
+            ):
+                assert score == pytest.approx(chances[first - 1, last], rel=1e-4, abs=1e-6)
+                span = Span(first - 1, last, kind)
+                if strict and span in spans_of_tags(tags, tagger.tag_format):
+                    assert score == pytest.approx(strict[span], rel=1e-4, abs=1e-6)
                     legal += 1
                 spans += 1
         return spans, legal
 
-    @pytest.mark.parametrize("scale", [0.0, 2.0])
-    @pytest.mark.parametrize(("tag_format", "length"), [("BIO", 4), ("BIOES", 3)])
-    def test_scores_are_the_exact_probabilities_of_spans(self, news, tmp_path, tag_format, length, scale):
-        plain = make_crf(news, tag_format=tag_format)
-        train(plain, news, tmp_path, epochs=3)
-        tagger = GSPENTagger.from_sequence_tagger(plain, TERMS["padded_mlp"])
-        stir(tagger.head, scale)
-        words = [[token.text for token in s][-length - 1 : -1] for s in news.test if len(s) > length]
-        spans, legal = self.exact(tagger, [Sentence(row) for row in words][:15])
-        assert spans > 5
-        assert legal > 3
+    def windows(self, news, length):
+        """Parts of sentences that the tagger knows, around their entities."""
+        found = []
+        for sentence in news.train:
+            for label in sentence.get_labels("ner"):
+                words = [token.text for token in sentence][max(label.data_point[0].idx - 2, 0) :][:length]
+                found += [Sentence(words)] if len(words) == length else []
+        return found[::7][:4]
 
-    def test_also_of_spans_with_illegal_tags(self, news):
-        tagger = GSPENTagger.from_sequence_tagger(make_crf(news, tag_format="BIO"))  # with random weights
+    @pytest.mark.parametrize("tag_format", ["BIO", "BIOES"])
+    def test_scores_are_the_exact_probabilities_of_spans(self, news, tmp_path, tag_format):
+        plain = make_crf(news, tag_format=tag_format)
+        train(plain, news, tmp_path, epochs=6, use_final_model_for_eval=True)
+        tagger = GSPENTagger.from_sequence_tagger(plain, TERMS["padded_mlp"])
+        for scale in (0.0, 2.0):
+            stir(tagger.head, scale)
+            spans, legal = self.check_spans(tagger, self.windows(news, 3))
+            assert spans > 3
+            assert legal > 1
+
+    @pytest.mark.parametrize("tag_format", ["BIO", "BIOES"])
+    def test_also_of_spans_with_illegal_tags(self, news, tag_format):
+        tagger = GSPENTagger.from_sequence_tagger(make_crf(news, tag_format=tag_format))  # random weights
         with torch.no_grad():
             tagger.linear.bias.copy_(torch.randn(len(tagger.linear.bias)) * 2)
-        words = [[token.text for token in sentence][:4] for sentence in news.test if len(sentence) > 4]
-        spans, legal = self.exact(tagger, [Sentence(row) for row in words][:15])
-        assert legal < spans - 5
+        spans, legal = self.check_spans(tagger, self.windows(news, 3))
+        assert legal < spans - 3
 
     def test_also_where_the_dictionary_has_an_unknown_tag(self, news):
         made = make_crf(news, allow_unk_predictions=True, tag_format="BIO")
@@ -608,13 +619,8 @@ class TestPredict:
         assert "<unk>" in tagger.view.names
         with torch.no_grad():
             tagger.linear.bias[tagger.label_dictionary.get_idx_for_item("<unk>")] = -50.0
-        sentence = Sentence("Halden won in Lisbon")
-        tagger.predict(sentence)
-        tags = self.tags_of(tagger, sentence)
-        taggings, chances = all_taggings(tagger, sentence)
-        expected = [chance_of(span, tags, taggings, chances) for span in spans_of([sentence])[0]]
-        assert scores_of([sentence]) == pytest.approx(expected, rel=1e-4)
-        assert expected
+        spans, _ = self.check_spans(tagger, self.windows(news, 3))
+        assert spans > 3
 
     @pytest.mark.parametrize("scale", [0.0, 2.0])
     def test_all_classes_are_marginals_of_tokens(self, news, crf, scale):
@@ -622,18 +628,14 @@ class TestPredict:
         stir(tagger.head, scale)
         sentence = Sentence("Halden leaves Lisbon")
         tagger.predict(sentence, return_probabilities_for_all_classes=True, label_name="found")
-        taggings, chances = all_taggings(tagger, sentence)
+        taggings = all_taggings(tagger, sentence)
         for place, token in enumerate(sentence):
             labels = token.get_tags_proba_dist("found")
             assert [label.value for label in labels] == tagger.view.names
             assert not {"<START>", "<STOP>"} & {label.value for label in labels}
             assert sum(label.score for label in labels) == pytest.approx(1.0, abs=1e-5)
             for label in labels:
-                having = [
-                    c
-                    for names, c in zip(taggings, chances.tolist(), strict=True)
-                    if names[place] == label.value
-                ]
+                having = [chance for names, chance in taggings if names[place] == label.value]
                 assert label.score == pytest.approx(sum(having), abs=1e-5)
 
     def test_forced_tokens_have_their_marginals(self, news, crf):
@@ -751,10 +753,7 @@ class TestEvaluate:
             tagger.linear.bias.zero_()[tagger.label_dictionary.get_idx_for_item("I-PER")] = 20.0
         sentence = Sentence("Anna Keller")
         sentence[0:2].add_label("ner", "PER")
-        assert tagger.evaluate([sentence], "ner").scores["micro avg", "f1-score"] == 0, (
-            "one is too few for Flair"
-        )
-        assert tagger.evaluate([sentence, copy.deepcopy(sentence)], "ner").main_score == 1.0
+        assert tagger.evaluate([sentence], "ner").main_score == 1.0
         assert tagger.seqeval_score([sentence]).f1 == 0.0
 
     def test_seqeval_of_nothing(self, crf):

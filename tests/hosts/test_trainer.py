@@ -118,7 +118,6 @@ class TestEarlyStopping:
         stage(tmp_path, patience=2)
         assert history(tmp_path) == [0.5, 0.4, 0.3]
 
-    @pytest.mark.xfail(strict=True, reason="Trainer forgets that it had stopped and trains one more epoch")
     def test_a_kill_right_after_it_stopped_does_not_let_it_go_on(self, scripted, tmp_path):
         scripted([0.5, 0.4, 0.3, 0.9])
         with killed_at(trainer_module.statistics, "median"):  # after the last checkpoint

@@ -163,7 +163,7 @@ def test_input_that_is_not_there(tmp_path, monkeypatch):
         read_untagged(str(tmp_path / "none.txt"))
     with pytest.raises(ValueError, match="a folder, expected a file"):
         read_untagged(str(tmp_path))
-    with pytest.raises(ValueError, match=r"input\.txt:1: columns 4 and None are wanted, the line has 1"):
+    with pytest.raises(ValueError, match=r"input\.txt:1: no such column \(4\), the line has 1"):
         read_untagged(write(tmp_path, "Ann\n"), "conll", token_column=4)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
     with pytest.raises(ValueError, match="<standard input>: not UTF-8"):

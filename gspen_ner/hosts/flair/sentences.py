@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -76,7 +77,7 @@ class FlairTagger:
             state = torch.load(file, map_location="cpu", weights_only=False)
             kind = GSPENTagger if "gspen" in state else SequenceTagger
             return cls(kind.load(state))
-        except (OSError, RuntimeError, KeyError, TypeError, EOFError) as error:
+        except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
             raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None
 
     @torch.no_grad()

@@ -288,6 +288,9 @@ class GSPENTagger(SequenceTagger):
         plain.linear, plain.crf.transitions = self.linear, self.crf.transitions
         return plain.train(self.training)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_scores": {}}  # sentences can be neither copied nor pickled
+
     def _get_state_dict(self) -> dict[str, Any]:
         """Flair's own, with the head beside it: `SequenceTagger.load` reads such a file as the plain CRF."""
         state = super()._get_state_dict()

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from torch.utils.data import Sampler
 
+MOST_TOKENS = 8192  # of a batch in prediction
+
 
 class EpochBatches(Sampler[list[int]]):
     """Batches of an epoch: of similar length, or of whole documents; the same for the same seed and epoch.
@@ -74,13 +76,19 @@ class EpochBatches(Sampler[list[int]]):
 
 
 def in_order(groups: Sequence[int] | None, lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Batches for prediction: by length, or whole documents in their order."""
+    """Batches for prediction: by length, or whole documents in their order.
+
+    A batch has at most `batch_size` rows and MOST_TOKENS tokens, padding included, or is a single group.
+    """
     if groups is None:
-        order = sorted(range(len(lengths)), key=lambda row: lengths[row])
-        return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        together = [[row] for row in sorted(range(len(lengths)), key=lambda row: lengths[row])]
+    else:
+        together = EpochBatches(groups, lengths, batch_size).together or []
     batches: list[list[int]] = []
-    for group in EpochBatches(groups, lengths, batch_size).together or []:
-        if not batches or len(batches[-1]) >= batch_size:
+    for group in together:
+        rows = (batches[-1] if batches else []) + group
+        fits = len(rows) <= batch_size and len(rows) * max(lengths[row] for row in rows) <= MOST_TOKENS
+        if not batches or not fits:
             batches.append([])
         batches[-1] += group
     return batches

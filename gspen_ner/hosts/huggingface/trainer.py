@@ -22,7 +22,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import EarlyStoppingCallback, PrinterCallback, ProgressCallback, Trainer, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerState,
+    TrainingArguments,
+)
 
 from gspen_ner.files import mend_folder, write_folder
 from gspen_ner.hosts.huggingface.averaging import FILE_NAME as AVERAGE_FILE
@@ -66,8 +73,19 @@ def train_stage(
     for torn in _checkpoints(folder / "checkpoints"):  # by their numbers, Trainer would take them for newer
         if checkpoint is None or _step(torn) > _step(checkpoint):
             shutil.rmtree(torn)
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    return statistics.median(entry["seconds"] for entry in trainer.state.log_history if "seconds" in entry)
+    if checkpoint is not None and _had_stopped(checkpoint):
+        history = TrainerState.load_from_json(str(checkpoint / "trainer_state.json")).log_history
+    else:
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        history = trainer.state.log_history
+    return statistics.median(entry["seconds"] for entry in history if "seconds" in entry)
+
+
+def _had_stopped(checkpoint: Path) -> bool:
+    """Whether training was over at a checkpoint; Trainer itself forgets that."""
+    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    control = state.stateful_callbacks.get("TrainerControl", {})
+    return bool(control.get("args", {}).get("should_training_stop"))
 
 
 class StageTrainer(Trainer):
@@ -126,7 +144,7 @@ class StageTrainer(Trainer):
             eval_strategy="epoch",
             save_strategy="epoch",
             logging_strategy="epoch",
-            save_total_limit=2,
+            save_total_limit=3,  # the newest, of which a kill may leave a part, the one before, and the best
             metric_for_best_model="f1",
             greater_is_better=True,
             remove_unused_columns=False,
