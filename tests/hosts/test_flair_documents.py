@@ -292,3 +292,9 @@ class TestWarning:
         plain = GSPENTagger.from_sequence_tagger(crf, freeze="base")
         train(plain, self.lone(news), tmp_path / "b", epochs=1)
         assert not warnings()
+
+
+@pytest.mark.parametrize("option", [{"mini_batch_chunk_size": 4}, {"multi_gpu": True}])
+def test_what_would_cut_or_double_documents_is_refused(option):
+    with pytest.raises(ValueError, match="leave"):
+        DocumentBatches().after_setup(train_with_dev=False, train_with_test=False, **option)
