@@ -9,6 +9,10 @@ from pathlib import Path
 
 def write_whole(file: Path, text: str) -> None:
     """Write a text file at once."""
+    file = file.resolve()
+    if file.exists() and not file.is_file():  # a pipe or a device
+        file.write_text(text, encoding="utf-8")
+        return
     new = file.with_name(file.name + ".new")
     try:
         new.write_text(text, encoding="utf-8")

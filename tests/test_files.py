@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from pathlib import Path
 
 import pytest
 
@@ -169,3 +170,16 @@ def test_text_that_cannot_be_written_leaves_the_old_file(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_whole(file, "n" * 100_000 + "\ud800")
     assert file.read_text(encoding="utf-8") == "old ë"
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_whole(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_a_device_stays_a_device():
+    write_whole(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()

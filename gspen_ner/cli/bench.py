@@ -96,8 +96,10 @@ def bench_training(
     from gspen_ner.bench import timing, training
 
     with console.status("measuring; with all documents this takes a quarter of an hour"):
-        case, rows = training.run_training(documents, rounds)
+        case, rows, steps = training.run_training(documents, rounds)
     console.print(timing.as_table("training, one epoch", rows, training.bars(case)))
+    for name, mean in steps.items():
+        console.print(f"{name}: {mean:.1f} steps of inference a sentence", highlight=False)
     if json_file is not None:
         timing.write_json(rows, json_file)
 

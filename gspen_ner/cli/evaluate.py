@@ -37,7 +37,7 @@ def evaluate(
     The base model (CRF) alone stands beside the model with its global term, with what that changed.
 
     Examples:
-        gspen-ner evaluate runs/quickstart newswire:100:7
+        gspen-ner evaluate runs/quickstart newswire:50:7
 
         gspen-ner evaluate runs/conll03_fast test.txt --json scores.json
     """
@@ -45,7 +45,7 @@ def evaluate(
     from gspen_ner.experiments.tables import evaluation_summary, evaluation_table
     from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
-    from gspen_ner.tasks.ner_metrics import evaluate_predictions
+    from gspen_ner.tasks import ner_metrics
     from gspen_ner.tasks.ner_sources import read_source
 
     tagger = load_tagger(model)
@@ -59,8 +59,7 @@ def evaluate(
     unknown = sorted({t[2:] for s in file.sentences for t in s.tags if t != "O"} - set(tagger.labels.types))
     if unknown:
         console.print(f"types the model does not know count as missed: {', '.join(unknown)}", style="yellow")
-    predictions = tagger.tag([s.tokens for s in file.sentences], [s.document for s in file.sentences])
-    result = evaluate_predictions([s.tags for s in file.sentences], predictions, tagger.system)
+    result = ner_metrics.evaluate(tagger, file.sentences)
     console.print(evaluation_table(result, tagger.system, f"{data}: whole entities (seqeval, strict)"))
     for line in evaluation_summary(result, tagger.system):
         console.print(line, highlight=False)

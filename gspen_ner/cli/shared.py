@@ -17,6 +17,7 @@ from gspen_ner.tasks.ner_files import FileScheme
 # What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
 console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True, markup=False, emoji=False, width=None if sys.stderr.isatty() else 120)
+EXTRAS = {"flair": "flair", "ray": "ray", "torchcrf": "bench"}  # what comes with which
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -40,6 +41,13 @@ def clear_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             return verb(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            errors.print(
+                f"error: {error.name} is not installed: pip install 'gspen-ner[{EXTRAS[error.name]}]'"
+            )
+            raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
             errors.print("error:", style="red", end=" ")
             errors.print(str(error), highlight=False, markup=False, soft_wrap=True)

@@ -31,7 +31,7 @@ def train(
     """Train a tagger by a recipe: the base model, then the global term on top of it.
 
     The run's folder gets the resolved recipe, metrics as JSON lines, a log, the results, and the best model
-    in `model`. Killing it loses at most the current epoch.
+    in `model`. Killing it loses at most the current epoch (with Flair's trainer, the current stage).
 
     Examples:
         gspen-ner train quickstart
@@ -48,8 +48,8 @@ def train(
     folder = output or Path("runs") / Path(recipe).stem
     with console.status("loading libraries"):
         from gspen_ner.experiments.showcase import showcase
-        from gspen_ner.experiments.tables import evaluation_summary, results_table
-        from gspen_ner.experiments.trials import make_runs, open_folder, train_runs
+        from gspen_ner.experiments.tables import evaluation_summary, results_table, trials_table
+        from gspen_ner.experiments.trials import gather, make_runs, open_folder, train_runs
 
     runs = make_runs(loaded, folder)
     open_folder(loaded, folder, resume)
@@ -62,7 +62,10 @@ def train(
         console.print(f"\ninterrupted; go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(results_table(results, f"{Path(recipe).stem}: F1 of whole entities (seqeval, strict)"))
-    if loaded.trials == 1:
+    if loaded.trials > 1:
+        console.print(trials_table(results, "all trials"))
+        gather(folder, runs, results)
+    else:
         last = results[0].test or results[0].dev
         for line in evaluation_summary(last, loaded.system):
             console.print(line, highlight=False)

@@ -21,11 +21,12 @@ from gspen_ner.experiments.run import Run
 from gspen_ner.files import write_folder, write_whole
 from gspen_ner.head import make_head
 from gspen_ner.hosts.flair.accelerate import accelerate
+from gspen_ner.hosts.flair.chain_view import ChainView
 from gspen_ner.hosts.flair.embeddings import make_embeddings
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus
 from gspen_ner.hosts.flair.tagger import GSPENTagger
-from gspen_ner.hosts.flair.training import quiet_console, train_stage
-from gspen_ner.hosts.loading import FLAIR_FILE
+from gspen_ner.hosts.flair.training import BEST_FILE, quiet_console, train_stage
+from gspen_ner.hosts.loading import FLAIR_FILE, find_model
 from gspen_ner.recipe import FlairRecipe, FlairTraining, expand
 
 
@@ -36,7 +37,7 @@ class FlairRun(Run):
 
     def train_base(self) -> Path:
         if self.recipe.base is not None:
-            return Path(expand(self.recipe.base))
+            return find_model(expand(self.recipe.base), ("", "base/best"))
         return self._stage("base", self._new_base, self.recipe.base_training)
 
     def train_term(self, base: Path) -> Path:
@@ -60,8 +61,11 @@ class FlairRun(Run):
     def _with_term(self, base: Path) -> GSPENTagger:
         """The base model with a term that changes nothing yet."""
         tagger = SequenceTagger.load(base / FLAIR_FILE)
-        labels = len(tagger.label_dictionary) - 2  # without START and STOP
-        head = make_head(labels, term_entries(self.recipe, self.corpus), self.recipe.inference.model_dump())
+        view = ChainView(tagger.label_dictionary, self.recipe.tagger.tag_format)
+        if set(view.names) != set(self.corpus.labels(self.recipe.tagger.tag_format).names):
+            raise ValueError(f"{base}: its tags are {', '.join(view.names)}; the training data has others")
+        terms = term_entries(self.recipe, self.corpus)
+        head = make_head(len(view.names), terms, self.recipe.inference.model_dump())
         freeze = self.recipe.term_training.freeze
         return GSPENTagger.from_sequence_tagger(tagger, head=head, freeze=freeze)
 
@@ -78,6 +82,6 @@ class FlairRun(Run):
             quiet_console()
             flair.set_seed(self.recipe.seed)
             seconds = train_stage(make(), self._flair_corpus, training, folder, self.recipe.seed)
-            write_folder(best, lambda new: shutil.copy(folder / "best-model.pt", new / FLAIR_FILE))
+            write_folder(best, lambda new: shutil.move(folder / BEST_FILE, new / FLAIR_FILE))
             write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
         return best

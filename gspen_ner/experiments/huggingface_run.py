@@ -5,6 +5,7 @@ A stage that was killed goes on from its last whole checkpoint and ends as an un
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import logging
@@ -21,8 +22,8 @@ from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
-from gspen_ner.hosts.huggingface.tagger import model_folder
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
+from gspen_ner.hosts.loading import find_model
 from gspen_ner.recipe import Recipe, Training, expand
 from gspen_ner.tasks.ner_files import TaggedSentence
 
@@ -37,7 +38,7 @@ class HuggingFaceRun(Run):
     def train_base(self) -> Path:
         """The folder of the trained base model."""
         if self.recipe.base is not None:
-            base = model_folder(expand(self.recipe.base))
+            base = find_model(expand(self.recipe.base), ("", "base/best"))
             check_base(base, self.recipe)
             return base
         return self._base_stage("base", self.corpus.train)
@@ -46,7 +47,8 @@ class HuggingFaceRun(Run):
         data = StageData(
             as_dataset(sentences, self.corpus.labels(self.recipe.scorer.scheme)), as_dataset(self.corpus.dev)
         )
-        make = functools.partial(new_base, self.recipe, self.corpus)
+        seen = dataclasses.replace(self.corpus, train=list(sentences))
+        make = functools.partial(new_base, self.recipe, seen)
         return self._stage(name, make, self.recipe.base_training, lambda _: data)
 
     def train_term(self, base: Path) -> Path:

@@ -17,9 +17,7 @@ from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.recipe import AnyRecipe
-from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.ner_metrics import Evaluation, evaluate_predictions
-from gspen_ner.tasks.predictions import SentenceTagger
+from gspen_ner.tasks.ner_metrics import Evaluation, evaluate
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +81,3 @@ class Run(ABC):
         results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
         write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         return results
-
-
-def evaluate(tagger: SentenceTagger, sentences: list[TaggedSentence]) -> Evaluation:
-    """Score a tagger on sentences with gold tags."""
-    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
-    return evaluate_predictions([s.tags for s in sentences], predictions, tagger.system)

@@ -25,7 +25,11 @@ def evaluation_table(evaluation: Evaluation, system: str, title: str) -> Table:
     types = sorted({kind for _, assessment in systems for kind in assessment.score.types})
     for kind in [*types, None]:
         scores = [a.score.micro if kind is None else a.score.types.get(kind) for _, a in systems]
-        cells = [f"{100 * value:.2f}" for s in scores if s for value in (s.precision, s.recall, s.f1)]
+        cells = [
+            cell
+            for s in scores
+            for cell in ([f"{100 * value:.2f}" for value in (s.precision, s.recall, s.f1)] if s else [""] * 3)
+        ]
         if kind is None:
             table.add_section()
         support = next((str(s.support) for s in scores if s), "0")
@@ -49,21 +53,31 @@ def evaluation_summary(evaluation: Evaluation, system: str) -> Iterator[str]:
 
 
 def results_table(results: Sequence[Results], title: str) -> Table:
-    """F1 on dev and test of each trial and, of several, their mean with its standard deviation."""
-    table = _table(title, "system", "seed")
+    """F1 on dev and test; of several trials, the mean with its standard deviation."""
+    table = _table(title, "system", "seed" if len(results) == 1 else "trials")
     for column in ("dev F1", "test F1", "s/epoch"):
         table.add_column(column, justify="right")
     for stage in ("base", "term"):
         rows = [row for result in results if (row := _row(result, stage)) is not None]
-        for row in rows:
-            cells = [f"{100 * value:.2f}" if value is not None else "" for value in (row.dev, row.test)]
-            seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
-            table.add_row(row.name, str(row.seed), *cells, seconds)
-        if len(rows) > 1:
-            spreads = _spread([row.dev for row in rows]), _spread([row.test for row in rows])
-            table.add_row(rows[0].name, "mean", *spreads)
-        if stage == "base":
-            table.add_section()
+        if rows:
+            which = str(rows[0].seed) if len(rows) == 1 else str(len(rows))
+            columns = ([row.dev for row in rows], [row.test for row in rows])
+            known = [row.seconds for row in rows if row.seconds is not None]
+            seconds = f"{statistics.median(known):.1f}" if known else ""
+            table.add_row(rows[0].name, which, *(_mean(column) for column in columns), seconds)
+    return table
+
+
+def trials_table(results: Sequence[Results], title: str) -> Table:
+    """Every trial by itself: base model and whole, side by side."""
+    table = _table(title, "seed")
+    names = [BASE_NAMES[results[0].system], *([FULL_NAMES[results[0].system]] if results[0].dev.full else [])]
+    for name in names:
+        for column in ("dev F1", "test F1"):
+            table.add_column(f"{name}\n{column}", justify="right")
+    for result in results:
+        rows = [row for stage in ("base", "term") if (row := _row(result, stage)) is not None]
+        table.add_row(str(result.seed), *(_mean([value]) for row in rows for value in (row.dev, row.test)))
     return table
 
 
@@ -90,11 +104,10 @@ def _f1(evaluation: Evaluation | None, stage: str) -> float | None:
     return None if assessment is None else assessment.score.f1
 
 
-def _spread(values: Sequence[float | None]) -> str:
+def _mean(values: Sequence[float | None]) -> str:
     known = [100 * value for value in values if value is not None]
-    if len(known) < 2:
-        return ""
-    return f"{statistics.fmean(known):.2f} ± {statistics.stdev(known):.2f}"
+    spread = f" ± {statistics.stdev(known):.2f}" if len(known) > 1 else ""
+    return f"{statistics.fmean(known):.2f}{spread}" if known else ""
 
 
 def _systems(evaluation: Evaluation, system: str) -> list[tuple[str, Assessment]]:

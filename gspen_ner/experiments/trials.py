@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from gspen_ner.experiments.huggingface_run import HuggingFaceRun
 from gspen_ner.experiments.run import Results, Run
-from gspen_ner.files import write_whole
+from gspen_ner.files import write_folder, write_whole
 from gspen_ner.recipe import AnyRecipe, FlairRecipe
 
 logger = logging.getLogger(__name__)
@@ -70,3 +73,12 @@ def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
         for run, base in bases.items()
         if run not in dropped
     ]
+
+
+def gather(folder: Path, runs: Sequence[Run], results: Sequence[Results]) -> None:
+    """Put the results of all trials, and the model that is best on dev, into the folder of the whole."""
+    best = max(results, key=lambda result: (result.dev.full or result.dev.base).score.f1)
+    place = next(run.folder for run in runs if run.recipe.seed == best.seed)
+    write_folder(folder / "model", lambda new: shutil.copytree(place / "model", new, dirs_exist_ok=True))
+    entries = [asdict(result) for result in results]
+    write_whole(folder / "results.json", json.dumps(entries, indent=2) + "\n")

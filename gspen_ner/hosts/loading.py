@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gspen_ner.tasks.predictions import SentenceTagger
 
-FLAIR_FILE = "model.pt"
+HUGGING_FACE_FILE, FLAIR_FILE = "config.json", "model.pt"
+
+
+def find_model(path: str | Path, places: Sequence[str] = ("", "model")) -> Path:
+    """The folder that holds a model: the one given, or one of these in that of a run."""
+    for place in places:
+        folder = Path(path) / place
+        if (folder / HUGGING_FACE_FILE).is_file() or (folder / FLAIR_FILE).is_file():
+            return folder
+    inside = ", nor in ".join(place or "it" for place in places)
+    raise ValueError(f"{path}: no model here (neither {HUGGING_FACE_FILE} nor {FLAIR_FILE} in {inside})")
 
 
 def load_tagger(path: str | Path) -> SentenceTagger:
     """The model in a folder, or the best one of a run."""
-    folder = Path(path)
-    for place in (folder, folder / "model"):
-        if (place / "config.json").is_file():
-            from gspen_ner.hosts.huggingface.tagger import Tagger
+    folder = find_model(path)
+    if (folder / FLAIR_FILE).is_file():
+        from gspen_ner.hosts.flair.sentences import FlairTagger
 
-            return Tagger.load(place)
-        if (place / FLAIR_FILE).is_file():
-            from gspen_ner.hosts.flair.sentences import FlairTagger
+        return FlairTagger.load(folder / FLAIR_FILE)
+    from gspen_ner.hosts.huggingface.tagger import Tagger
 
-            return FlairTagger.load(place / FLAIR_FILE)
-    raise ValueError(f"{folder}: no model here (neither config.json nor {FLAIR_FILE}, nor a folder model)")
+    return Tagger.load(folder)

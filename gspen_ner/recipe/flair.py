@@ -68,7 +68,12 @@ class FlairTraining(Section):
     anneal_factor: float = Field(0.5, gt=0, lt=1)
     patience: int = Field(3, ge=0, description="epochs that it may stall")
     min_learning_rate: float = Field(1e-4, gt=0)
-    freeze: Literal["base", "none"] = Field("none", description="of the term's training: term alone, or all")
+
+
+class FlairTermTraining(FlairTraining):
+    """How it trains the global term."""
+
+    freeze: Literal["base", "none"] = Field("none", description="the term alone, or everything")
 
 
 class FlairRecipe(Experiment):
@@ -79,7 +84,7 @@ class FlairRecipe(Experiment):
     embeddings: tuple[Annotated[EmbeddingEntry, Field(discriminator="name")], ...] = Field(min_length=1)
     tagger: FlairTaggerEntry = FlairTaggerEntry()
     base_training: FlairTraining = FlairTraining()
-    term_training: FlairTraining = FlairTraining()
+    term_training: FlairTermTraining = FlairTermTraining()
 
     @model_validator(mode="after")
     def _check(self) -> FlairRecipe:

@@ -85,8 +85,8 @@ def expand(path: str) -> str:
         name = match[1]
         if name not in os.environ:
             raise ValueError(
-                f"{path}: the environment variable {name} is not set; set it to the folder that holds the "
-                "data, or name your own files, as in --set data.train=FILE"
+                f"{path}: the environment variable {name} is not set; set it, or name a path of your own, as "
+                "in --set data.train=FILE"
             )
         return os.environ[name]
 

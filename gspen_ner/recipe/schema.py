@@ -51,6 +51,7 @@ class Training(Section):
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
+    nesterov: bool = Field(False, description="of sgd: Nesterov's momentum")
     schedule: Literal["constant", "linear", "inverse_time"] = "constant"
     decay: float = Field(0.05, ge=0, description="of inverse_time: rate / (1 + decay * epoch)")
     clip: float = Field(5.0, ge=0, description="largest norm of a gradient; 0 for any")

@@ -26,6 +26,7 @@ UNKNOWN_WORD = 0
 PADDING, UNKNOWN_CHARACTER = 0, 1  # of spellings
 MAX_SPELLING = 45  # characters of a word that are read
 FILE_NAME = "vocabulary.json"
+_NUMBER_BEHIND = re.compile(r" (-?[0-9.]*[0-9][0-9.e+-]*)?$")  # of a line with more numbers than wanted
 
 
 def normalise(word: str) -> str:
@@ -137,11 +138,10 @@ class WordVectors:
         try:
             with opener(path, "rt", encoding="utf-8-sig") as file:
                 for number, line in enumerate(file, 1):
-                    word, *numbers = line.rstrip().split(" ")
-                    if len(numbers) != size:
-                        raise ValueError(
-                            f"{path}:{number}: expected a word and {size} numbers, got {len(numbers)}"
-                        )
+                    word, *numbers = line.rstrip().rsplit(" ", size)  # a word may hold blanks
+                    if len(numbers) != size or _NUMBER_BEHIND.search(word):
+                        found = line.rstrip().count(" ")
+                        raise ValueError(f"{path}:{number}: expected a word and {size} numbers, got {found}")
                     if word != normalise(word):
                         continue
                     try:

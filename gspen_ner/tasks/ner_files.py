@@ -144,7 +144,7 @@ def column_sentences(
     document, start, width = -1, 0, None
     for number, line in enumerate([*lines, ""], 1):
         columns = re.findall(r"[^ \t]+", line)  # other white space may be part of a token
-        if not columns or columns[0] == DOCUMENT_MARK:
+        if not columns or DOCUMENT_MARK in (columns[0], *columns[token_column : token_column + 1 or None]):
             if tokens:
                 yield RawSentence(tokens, tags, document, start)
                 tokens, tags = [], []
@@ -184,6 +184,8 @@ def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterato
         tags: Any = entry.get("tags") if with_tags else ["O"] * len(tokens)
         if not _strings(tags) or len(tokens) != len(tags):
             raise ValueError(f"{path}:{number}: expected 'tags', a list of {len(tokens)} strings")
+        if "" in tokens:
+            raise ValueError(f"{path}:{number}: a token is empty")
         if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
             raise ValueError(f"{path}:{number}: a token has half of a character (a lone surrogate)")
         if tokens:

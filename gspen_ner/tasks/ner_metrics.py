@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import get_args
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Scheme, Span, check_tag, spans_of_tags, tags_of_spans
-from gspen_ner.tasks.predictions import Prediction
+from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.tasks.predictions import SentenceTagger
 
 Spans = Sequence[Sequence[Span]]
 
@@ -171,35 +172,20 @@ class Evaluation:
     full: Assessment | None = None
     changes: Changes | None = None
 
-    @property
-    def best_known(self) -> Assessment:
-        """Of the model as it predicts."""
-        return self.full or self.base
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain lists, dictionaries and numbers."""
-        return asdict(self)
-
-
-def evaluate_predictions(
-    gold: Sequence[Sequence[str]], predictions: Sequence[Prediction], system: str
-) -> Evaluation:
-    """Score a model's predictions and, if its system has a global term, those of its base model.
-
-    Args:
-        gold: tags of each sentence, in BIO.
-        predictions: of the same sentences.
-        system: the model's.
-    """
-    spans = [spans_of_tags(tags, "BIO") for tags in gold]
-    lengths = [len(tags) for tags in gold]
+def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
+    """Score a tagger against gold tags and, if it has a global term, its base model beside it."""
+    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    spans = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
+    lengths = [len(sentence.tokens) for sentence in sentences]
     base = [prediction.base_entities for prediction in predictions]
     assessed = assess(spans, base, lengths)
-    if system not in ("spen", "gspen"):
-        return Evaluation(len(gold), assessed)
+    if tagger.system not in ("spen", "gspen"):
+        return Evaluation(len(sentences), assessed)
     full = [prediction.entities for prediction in predictions]
     before, after = ([[entity.span for entity in row] for row in rows] for rows in (base, full))
-    return Evaluation(len(gold), assessed, assess(spans, full, lengths), compare_errors(spans, before, after))
+    changes = compare_errors(spans, before, after)
+    return Evaluation(len(sentences), assessed, assess(spans, full, lengths), changes)
 
 
 def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:

@@ -105,8 +105,9 @@ def _labellings(theta: Parts, chain: Chain, labels: Labels, k: int) -> list[list
 def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:
     """Columns: token, probability of its entity (_ outside), tag in BIO."""
     lines: list[str] = []
+    marked = len(set(documents)) < len(documents)  # else each sentence stands alone
     for row, prediction in enumerate(predictions):
-        if row == 0 or documents[row] != documents[row - 1]:
+        if marked and (row == 0 or documents[row] != documents[row - 1]):
             lines += [f"{DOCUMENT_MARK} _ O", ""]
         for token in prediction.tokens:
             if token == DOCUMENT_MARK or not re.fullmatch(r"[^ \t\r\n]+", token):

@@ -299,7 +299,12 @@ class TestABaseOfItsOwn:
         self.refused(tmp_path, message, system=system, base=str(bases[wrong]))
 
     def test_with_a_term_already_is_refused(self, trained, tmp_path):
-        self.refused(tmp_path, "a gspen model; gspen starts from a struct one", base=str(trained))
+        message = "a gspen model; gspen starts from a struct one"
+        self.refused(tmp_path, message, base=str(trained / "model"))
+
+    def test_of_a_run_is_the_one_that_its_term_stands_on(self, trained, tmp_path):
+        folder = train(tmp_path / "run", base=str(trained))
+        assert same_weights(scorer_weights(folder / "model"), scorer_weights(trained / "base" / "best"))
 
     def test_with_other_labels_is_refused(self, bases, tmp_path):
         one = TaggedSentence(("Rome", "won"), ("B-CITY", "O"), 0)
@@ -407,8 +412,13 @@ class TestEveryKindOfRun:
         seeds = [results_of(place)["seed"] for number, place in enumerate(places) if number != dropped]
         assert seeds == [3 + number for number in range(3) if number != dropped]
         assert f"seed {3 + dropped} is dropped" in (tmp_path / "run" / "log.txt").read_text()
-        assert "mean" in result.output
+        assert "all trials" in result.output
         assert "±" in result.output
+        whole = json.loads((tmp_path / "run" / "results.json").read_text())
+        assert [entry["seed"] for entry in whole] == seeds
+        best = max(whole, key=lambda entry: entry["dev"]["full"]["score"]["micro"]["f1"])
+        model = (tmp_path / "run" / "model" / "model.safetensors").read_bytes()
+        assert model == (places[best["seed"] - 3] / "model" / "model.safetensors").read_bytes()
 
     def test_a_trial_is_the_run_with_its_seed(self, tmp_path):
         changes = {"system": "struct", "base_training": {"epochs": 1}}

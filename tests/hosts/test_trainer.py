@@ -13,7 +13,7 @@ from gspen_ner.hosts.huggingface.model import load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_checkpoint, train_stage
 from gspen_ner.recipe import TermTraining, Training
-from gspen_ner.tasks.ner_metrics import ConllScore, Score
+from gspen_ner.tasks.ner_metrics import ConllScore, Score, evaluate
 from gspen_ner.tasks.newswire import generate_newswire
 from tests.tiny import SENTENCES, killed_at, make_model, same_weights, weights_of
 
@@ -89,7 +89,7 @@ class TestTheBestModel:
     def test_has_the_f1_that_was_reported(self, tmp_path):
         dev = SENTENCES[:30]
         stage(tmp_path, SENTENCES, dev, average=0.5)
-        evaluation = Tagger.load(tmp_path / "stage" / "best").evaluate(as_dataset(dev))
+        evaluation = evaluate(Tagger.load(tmp_path / "stage" / "best"), dev)
         assert evaluation.base.score.f1 == max(history(tmp_path)) > 0
 
     def test_is_written_as_a_model_without_pickles(self, tmp_path):

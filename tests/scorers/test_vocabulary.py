@@ -230,3 +230,8 @@ def test_a_vocabulary_that_does_not_add_up_is_refused(tmp_path, text):
     (tmp_path / "vocabulary.json").write_text(text)
     with pytest.raises(ValueError, match="not a vocabulary"):
         Vocabulary.load(tmp_path)
+
+
+def test_a_word_may_hold_blanks(tmp_path):
+    (tmp_path / "v.txt").write_text(". . . 0.5 1\n")
+    assert WordVectors.read(tmp_path / "v.txt", 2).words == (". . .",)

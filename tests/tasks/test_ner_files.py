@@ -274,3 +274,17 @@ def test_half_a_character_is_refused(tmp_path):
     file.write_text('{"tokens": ["\\ud800"], "tags": ["O"]}\n')
     with pytest.raises(ValueError, match=r"a\.jsonl:1: .*lone surrogate"):
         read_tagged_file(file)
+
+
+def test_documents_are_seen_whatever_the_order_of_columns(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("O -DOCSTART-\n\nB-X a\n\nO b\n\nO -DOCSTART-\n\nO c\n")
+    found = read_tagged_file(file, token_column=1, tag_column=0)
+    assert [(s.tokens, s.document) for s in found.sentences] == [(("a",), 0), (("b",), 0), (("c",), 1)]
+
+
+def test_an_empty_token_is_refused(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"tokens": ["a", ""], "tags": ["O", "O"]}\n')
+    with pytest.raises(ValueError, match=r"a\.jsonl:1: a token is empty"):
+        read_tagged_file(file)

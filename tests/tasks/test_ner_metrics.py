@@ -1,6 +1,5 @@
 """Scores against counts by hand, strictness, and what two predictions and confidences are compared by."""
 
-import json
 import random
 
 import pytest
@@ -8,16 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Span
+from gspen_ner.labels import Labels, Span
+from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_metrics import (
     Changes,
-    Evaluation,
     assess,
     calibration,
     compare_errors,
     conll_f1,
+    evaluate,
     span_f1,
 )
+from gspen_ner.tasks.predictions import Prediction
 
 TYPES = ("PER", "LOC", "MISC-2")
 
@@ -281,14 +282,26 @@ def test_an_assessment_of_nothing():
     assert (found.score.f1, found.exact_match, found.calibration.ece) == (0, 0, 0)
 
 
-def test_an_evaluation_is_of_the_model_as_it_predicts():
-    worse, better = (assess([[A]], [row], [1]) for row in ([], [ScoredSpan(A, 1.0)]))
-    assert Evaluation(1, worse).best_known is worse
-    whole = Evaluation(1, worse, better, compare_errors([[A]], [[]], [[A]]))
-    assert whole.best_known is better
-    entries = json.loads(json.dumps(whole.as_json()))
-    assert entries["full"]["score"]["micro"]["f1"] == 1
-    assert entries["changes"] == {"fixed": 1, "broken": 0, "same": 0}
+class Constant:
+    """A tagger that always says the same."""
+
+    labels = Labels(("O", "B-X", "I-X"), "BIO")
+
+    def __init__(self, system, entities, base_entities):
+        self.system, self.said = system, (entities, base_entities)
+
+    def tag(self, sentences, documents=None, k_best=0):
+        return [Prediction(tuple(tokens), *self.said, []) for tokens in sentences]
+
+
+def test_the_base_model_stands_beside_the_whole_if_there_is_a_term():
+    sentences = [TaggedSentence(("a",), ("B-X",), 0)]
+    right = [ScoredSpan(Span(0, 1, "X"), 1.0)]
+    alone = evaluate(Constant("struct", right, right), sentences)
+    assert (alone.base.score.f1, alone.full, alone.changes) == (1, None, None)
+    whole = evaluate(Constant("gspen", right, []), sentences)
+    assert (whole.sentences, whole.base.score.f1, whole.full.score.f1) == (1, 0, 1)
+    assert whole.changes == Changes(fixed=1, broken=0, same=0)
 
 
 def test_what_is_no_tag_is_refused():

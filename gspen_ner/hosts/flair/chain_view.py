@@ -77,10 +77,10 @@ class ChainView:
 
     def gold(self, labels: Int[Tensor, " tokens"], lengths: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
         """Gold tags of all tokens, one behind the other, by sentence and in our numbers."""
-        ours = torch.tensor([self.number_of[int(number)] for number in labels])
-        rows = torch.zeros(len(lengths), int(max(lengths)), dtype=torch.long)
-        rows[Chain(torch.as_tensor(lengths)).mask(rows.shape[1])] = ours
-        return rows.to(labels.device)
+        ours = torch.tensor([self.number_of[number] for number in labels.tolist()], device=labels.device)
+        rows = torch.zeros(len(lengths), int(max(lengths)), dtype=torch.long, device=labels.device)
+        rows[Chain(torch.as_tensor(lengths, device=labels.device)).mask(rows.shape[1])] = ours
+        return rows
 
 
 def _labels(names: list[str], tag_format: Scheme) -> Labels | None:

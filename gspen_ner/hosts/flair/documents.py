@@ -91,7 +91,7 @@ class DocumentBatches(TrainerPlugin):
     def after_setup(self, train_with_dev: bool, train_with_test: bool, **kw: Any) -> None:
         """Take the sentences that Flair trains on."""
         if kw.get("mini_batch_chunk_size") is not None:
-            raise ValueError("mini_batch_chunk_size would cut documents: leave it out, or lower mini_batch_size")
+            raise ValueError("mini_batch_chunk_size would cut documents: leave it out")
         if kw.get("multi_gpu"):
             raise ValueError("DocumentBatches would give every process the same batches: leave out multi_gpu")
         train = self.trainer._get_train_data(train_with_dev, train_with_test)

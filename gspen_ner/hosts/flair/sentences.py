@@ -94,13 +94,20 @@ class FlairTagger:
         )
         places = {id(sentence): place for place, sentence in enumerate(given)}
         found = [Prediction(tuple(tokens), [], [], []) for tokens in sentences]
-        batches = whole_documents([sentence for sentence in given if len(sentence)], MOST_SENTENCES)
-        for batch in tqdm(batches, "tagging", delay=2, leave=False, disable=None):
+        for batch in tqdm(self._batches(given), "tagging", delay=2, leave=False, disable=None):
             batch.sort(key=len, reverse=True)
             for sentence, prediction in zip(batch, self._predict(batch, k_best), strict=True):
                 found[places[id(sentence)]] = prediction
             store_embeddings(batch, "none")
         return found
+
+    def _batches(self, sentences: list[Sentence]) -> list[list[Sentence]]:
+        """Whole documents if the term needs them, else sentences of similar length."""
+        filled = [sentence for sentence in sentences if len(sentence)]
+        if isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents:
+            return whole_documents(filled, MOST_SENTENCES)
+        filled.sort(key=len)
+        return [filled[at : at + MOST_SENTENCES] for at in range(0, len(filled), MOST_SENTENCES)]
 
     def _predict(self, batch: list[Sentence], k_best: int) -> list[Prediction]:
         """Predictions of sentences, longest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from gspen_ner.hosts.flair.tagger import GSPENTagger
 from gspen_ner.recipe import FlairTraining
 
 logger = logging.getLogger(__name__)
+BEST_FILE = "best-model.pt"  # as Flair calls it
 
 
 class AnnealOnTrainLoss(TrainerPlugin):
@@ -57,7 +59,7 @@ class AnnealOnTrainLoss(TrainerPlugin):
         loss = statistics.fmean(self.losses) if self.losses else float("inf")
         self.stalled = 0 if loss < self.lowest else self.stalled + 1
         self.lowest = min(loss, self.lowest)
-        if self.stalled > self.patience:
+        if self.stalled >= self.patience:
             self.stalled = 0
             for group in self.trainer.optimizer.param_groups:
                 group["lr"] *= self.factor
@@ -79,6 +81,12 @@ class EpochLog(TrainerPlugin):
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         self.lines = [line for line in lines if json.loads(line)["stage"] != stage]
         self.seconds: list[float] = []
+        self.killed = False
+
+    @TrainerPlugin.hook
+    def training_interrupt(self, **kw: Any) -> None:
+        """Remember Ctrl-C, which Flair takes for the end of training."""
+        self.killed = isinstance(sys.exc_info()[1], KeyboardInterrupt)
 
     @TrainerPlugin.hook
     def before_training_epoch(self, **kw: Any) -> None:
@@ -128,7 +136,7 @@ def quiet_console() -> None:
 def train_stage(
     tagger: SequenceTagger, corpus: Corpus, training: FlairTraining, folder: Path, seed: int
 ) -> float:
-    """Train a tagger; its best state on dev is `best-model.pt` in the folder.
+    """Train a tagger; its best state on dev is BEST_FILE in the folder.
 
     Returns:
         The median of the seconds that an epoch took, without evaluation.
@@ -157,4 +165,8 @@ def train_stage(
         save_final_model=False,
         embeddings_storage_mode="cpu",
     )
+    if log.killed:
+        raise KeyboardInterrupt
+    if not (folder / BEST_FILE).exists():  # Flair saves no model whose dev F1 is 0
+        tagger.save(folder / BEST_FILE)
     return statistics.median(log.seconds)

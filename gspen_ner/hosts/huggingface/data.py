@@ -69,7 +69,7 @@ class Collator:
         batch = {
             "lengths": torch.tensor(lengths),
             "documents": torch.tensor([int(row["document"]) for row in rows]),
-            "mentions": mentions.unique(return_inverse=True)[1] - int((mentions < 0).any()),
+            "mentions": _renumbered(mentions, torch.tensor([int(row["document"]) for row in rows])),
         }
         if "labels" in rows[0]:
             batch["labels"] = _padded([row["labels"] for row in rows], 0)
@@ -88,6 +88,13 @@ class Collator:
             edges = _padded([row["edges"] for row in rows], 0.0)
             scores["edges"] = edges.reshape(len(rows), edges.shape[1] // labels**2, labels, labels)
         return scores
+
+
+def _renumbered(mentions: Tensor, documents: Tensor) -> Tensor:
+    """Small numbers that are equal where document and mention are; -1 stays."""
+    document = documents.unique(return_inverse=True)[1][:, None]
+    keys = torch.where(mentions < 0, -1, document * (mentions.max() + 1) + mentions)
+    return keys.unique(return_inverse=True)[1] - int((keys < 0).any())
 
 
 def _padded(rows: Sequence[Sequence[float]], value: float) -> Tensor:

@@ -130,7 +130,9 @@ class GSPENForTokenClassification(PreTrainedModel):
     def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
         folder = Path(name)
         if not folder.is_dir():  # a name on the hub
-            folder = Path(str(cached_file(name, VOCABULARY_FILE))).parent
+            where = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
+            same = {option: kwargs[option] for option in where if option in kwargs}
+            folder = Path(str(cached_file(name, VOCABULARY_FILE, **same))).parent
         kwargs.setdefault("vocabulary", Vocabulary.load(folder))
         return super().from_pretrained(name, *args, **kwargs)
 

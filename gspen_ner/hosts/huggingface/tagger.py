@@ -12,9 +12,9 @@ from gspen_ner.decode import label_lists
 from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred, load_model
+from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.ner_metrics import Evaluation, evaluate_predictions
 from gspen_ner.tasks.predictions import Prediction, predictions_of
 
 BATCH_SIZE = 64
@@ -35,7 +35,7 @@ class Tagger:
     @classmethod
     def load(cls, path: str | Path) -> Tagger:
         """Read a model's folder, or that of a run, whose best model is taken."""
-        return cls(load_model(model_folder(path)))
+        return cls(load_model(find_model(path)))
 
     def tag(
         self,
@@ -64,10 +64,6 @@ class Tagger:
                 found[row] = prediction
         return found
 
-    def evaluate(self, dataset: datasets.Dataset) -> Evaluation:
-        """Score the model, and its base model, against the dataset's gold tags."""
-        return evaluate_predictions(dataset[:]["tags"], self.predict(dataset), self.system)
-
     def spans(self, dataset: datasets.Dataset) -> list[list[Span]]:
         """Entities without probabilities: much faster."""
         found: list[list[Span]] = [[] for _ in range(len(dataset))]
@@ -89,12 +85,3 @@ class Tagger:
             if rows:
                 inputs = collate(dataset.__getitems__(rows))
                 yield rows, self.model.infer({name: value.to(device) for name, value in inputs.items()})
-
-
-def model_folder(path: str | Path) -> Path:
-    """The folder that holds a model: the one given, or `model` in that of a run."""
-    folder = Path(path)
-    for candidate in (folder, folder / "model"):
-        if (candidate / "config.json").is_file():
-            return candidate
-    raise ValueError(f"{folder}: no model here (neither config.json nor model/config.json)")

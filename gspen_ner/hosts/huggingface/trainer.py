@@ -19,6 +19,7 @@ from typing import Any
 
 import datasets
 import torch
+import transformers
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -68,6 +69,7 @@ def train_stage(
         The median of the seconds that an epoch took, without evaluation.
     """
     mend_folder(folder / "best")
+    transformers.logging.set_verbosity_error()  # it warns of what is done otherwise here
     trainer = StageTrainer(model, training, folder, data, seed)
     checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
     for torn in _checkpoints(folder / "checkpoints"):  # by their numbers, Trainer would take them for newer
@@ -136,7 +138,7 @@ class StageTrainer(Trainer):
         return EpochBatches(documents, lengths, self.training.batch_size, seed, data.draws)
 
     def _arguments(self, seed: int) -> TrainingArguments:
-        return TrainingArguments(
+        arguments = TrainingArguments(
             output_dir=str(self.folder / "checkpoints"),
             num_train_epochs=self.training.epochs,
             per_device_train_batch_size=self.training.batch_size,
@@ -155,6 +157,10 @@ class StageTrainer(Trainer):
             dataloader_pin_memory=torch.cuda.is_available(),
             disable_tqdm=True,
         )
+        if arguments.world_size > 1:
+            raise ValueError(f"one process only, not {arguments.world_size}: batches cannot be divided yet")
+        arguments._n_gpu = min(arguments.n_gpu, 1)  # spellings of a batch cannot be divided among devices
+        return arguments
 
     def _optimizers(
         self, model: GSPENForTokenClassification
@@ -169,7 +175,7 @@ class StageTrainer(Trainer):
         groups = [group for group in groups if group["params"]]
         optimizer: torch.optim.Optimizer
         if training.optimizer == "sgd":
-            optimizer = torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.momentum > 0)
+            optimizer = torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
         else:
             optimizer = torch.optim.Adam(groups, fused=True)
         return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_factor())
