@@ -36,7 +36,7 @@ def showcase(recipe: Experiment, folder: Path) -> Iterator[Text]:
         by_document.setdefault(sentence.document, []).append((sentence, prediction))
     mended = max(by_document.values(), key=_mended)
     if _mended(mended) > 0:
-        yield Text("\nA document that the global term mended (its base model's mistakes struck out):\n")
+        yield Text("\nA document that the global term mended (✗ is what its base model said):\n")
         for sentence, prediction in mended:
             yield _line(sentence, prediction)
 
@@ -63,7 +63,7 @@ def _line(sentence: TaggedSentence, prediction: Prediction) -> Text:
         end = position + 1 if entity is None else entity.span.end
         line.append(" ".join(sentence.tokens[position:end]), style="" if entity is None else "bold")
         if position in wrong:
-            line.append(f" {wrong[position].span.type}", style="red strike")
+            line.append(f" ✗{wrong[position].span.type}", style="red")
         if entity is not None:
             style = (
                 "green"
