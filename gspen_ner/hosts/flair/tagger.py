@@ -23,6 +23,7 @@ from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
 from gspen_ner.hosts.flair.decoding import ChainDecoder
 from gspen_ner.hosts.flair.documents import context_of, whole_documents
 from gspen_ner.hosts.flair.encoder import speed_up_encoder
+from gspen_ner.hosts.flair.sharing import arguments_of, copy_known_tags, share_encoder
 from gspen_ner.labels import Scheme, Span, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
@@ -265,26 +266,26 @@ class GSPENTagger(SequenceTagger):
                 "the tagger has no CRF for a global term to stand on: train it with use_crf=True, or start a "
                 "GSPENTagger with its embeddings"
             )
-        arguments = _arguments(tagger)
+        arguments = arguments_of(tagger)
         if tag_dictionary is None:
             arguments["init_from_state_dict"] = True  # the dictionary is Flair's internal one already
         else:
             arguments["tag_dictionary"] = tag_dictionary
         made = cls(**arguments, term=term, **options)
-        _share_encoder(tagger, made)
+        share_encoder(tagger, made)
         speed_up_encoder(made)
         if tag_dictionary is None:
             made.linear, made.crf.transitions = tagger.linear, tagger.crf.transitions
         else:
-            _copy_known_tags(tagger, made)
+            copy_known_tags(tagger, made)
         if freeze == "base":
             made.freeze_base()
         return made.train(tagger.training)
 
     def to_sequence_tagger(self) -> SequenceTagger:
         """The plain CRF tagger, which shares the weights."""
-        plain = SequenceTagger(**_arguments(self), init_from_state_dict=True)
-        _share_encoder(self, plain)
+        plain = SequenceTagger(**arguments_of(self), init_from_state_dict=True)
+        share_encoder(self, plain)
         plain.linear, plain.crf.transitions = self.linear, self.crf.transitions
         return plain.train(self.training)
 
@@ -325,43 +326,6 @@ def _make_term(term: Term | None, num_labels: int) -> GlobalTerm:
     if isinstance(term, GlobalTerm):
         return term
     return PaddedMLP(num_labels, DEFAULT_LENGTH) if term is None else term(num_labels)
-
-
-def _arguments(tagger: SequenceTagger) -> dict[str, Any]:
-    """What a tagger was made with."""
-    return {
-        "embeddings": tagger.embeddings,
-        "tag_dictionary": tagger.label_dictionary,
-        "tag_type": tagger.tag_type,
-        "tag_format": tagger.tag_format,
-        "use_rnn": tagger.use_rnn,
-        "rnn_type": tagger.rnn_type,
-        "hidden_size": tagger.hidden_size,
-        "rnn_layers": tagger.rnn_layers,
-        "bidirectional": tagger.bidirectional,
-        "reproject_embeddings": tagger.reproject_embeddings,
-        "dropout": tagger.use_dropout,
-        "word_dropout": tagger.use_word_dropout,
-        "locked_dropout": tagger.use_locked_dropout,
-        "train_initial_hidden_state": tagger.train_initial_hidden_state,
-        "loss_weights": tagger.weight_dict,
-    }
-
-
-def _share_encoder(old: SequenceTagger, new: SequenceTagger) -> None:
-    for name in ("rnn", "embedding2nn", "lstm_init_h", "lstm_init_c"):
-        if hasattr(old, name):
-            setattr(new, name, getattr(old, name))
-
-
-@torch.no_grad()
-def _copy_known_tags(old: SequenceTagger, new: GSPENTagger) -> None:
-    """Weights of the tags that both know; new ones keep their initial weights."""
-    before = {item: number for number, item in enumerate(old.label_dictionary.get_items())}
-    pairs = [(n, before[i]) for n, i in enumerate(new.label_dictionary.get_items()) if i in before]
-    to, origin = torch.tensor(pairs).T
-    new.linear.weight[to], new.linear.bias[to] = old.linear.weight[origin], old.linear.bias[origin]
-    new.crf.transitions[to[:, None], to] = old.crf.transitions[origin[:, None], origin]
 
 
 def _spans(sentence: Sentence, kind: str) -> list[Span]:
