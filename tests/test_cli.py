@@ -21,7 +21,10 @@ def run(*arguments):
     return runner.invoke(app, arguments)
 
 
-@pytest.mark.parametrize("arguments", [(), ("bench",), ("bench", "chain"), ("bench", "inference")])
+BENCHES = [("bench", verb) for verb in ("chain", "inference", "training", "flair")]
+
+
+@pytest.mark.parametrize("arguments", [(), ("bench",), *BENCHES])
 def test_every_verb_explains_itself(arguments):
     result = run(*arguments, "--help")
     assert result.exit_code == 0
@@ -93,3 +96,21 @@ def test_bench_chain_on_every_case():
 
 class _Absent(TorchLoop):
     package, wanted_version = "nobody", "1.0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("verb", "options", "expected"),
+    [
+        ("training", ("--documents", "6"), "GSPEN (document), all trained"),
+        ("flair", ("--sentences", "64"), "GSPENTagger, training epoch"),
+    ],
+)
+def test_bench_of_whole_taggers(verb, options, expected, monkeypatch, tmp_path):
+    monkeypatch.delenv("GSPEN_DATA", raising=False)
+    file = tmp_path / "rows.json"
+    result = run("bench", verb, *options, "--rounds", "1", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    rows = {row["what"]: row for row in json.loads(file.read_text())}
+    assert rows[expected]["ours_ms"] > 0
+    assert rows[expected]["case"].startswith("newswire")
