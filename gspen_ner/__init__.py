@@ -5,13 +5,14 @@ loss or decoder. Importing this package imports torch, but neither flair nor tra
 """
 
 from gspen_ner.decode import ScoredSpan, decode_spans, likely_spans, span_probabilities
+from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.head import GSPENHead, HeadLoss
 from gspen_ner.kernels import Backend, available_backends, register_backend, unregister_backend, use_backend
 from gspen_ner.labels import Labels, Span, spans_of_tags, tags_of_spans
 from gspen_ner.losses import fixed_point_likelihood, negative_log_likelihood, structured_hinge
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
-from gspen_ner.polytopes import Chain, Polytope, Simplex
+from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex, Tree
 from gspen_ner.scorers import BiLSTMCNN, LinearChainCRF, Vocabulary
 from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, Trace, solve
 from gspen_ner.tasks.ner_metrics import conll_f1
@@ -31,15 +32,19 @@ __all__ = [
     "Backend",
     "BiLSTMCNN",
     "Chain",
+    "CompiledGraph",
     "Context",
     "Convolution",
+    "CountingNumbers",
     "DocumentConsistency",
+    "FactorGraph",
     "FrankWolfe",
     "GSPENHead",
     "GlobalTerm",
     "HeadLoss",
     "Labels",
     "LinearChainCRF",
+    "LocalPolytope",
     "MirrorDescent",
     "Objective",
     "PaddedMLP",
@@ -52,6 +57,7 @@ __all__ = [
     "Span",
     "TermSum",
     "Trace",
+    "Tree",
     "Vocabulary",
     "available_backends",
     "conll_f1",

@@ -126,7 +126,7 @@ class GSPENHead(nn.Module):
         labels: Int[Tensor, "B N"] | None = None,
     ) -> Objective:
         if context is None:
-            context = Context(polytope.mask(potentials.nodes.shape[1]))
+            context = Context(polytope.mask(potentials.nodes.shape[1]).expand(len(potentials.nodes), -1))
         potentials = potentials.map(_at_least_single)
         if self.term.edge_inputs == "positions":
             potentials = polytope.expand(potentials)

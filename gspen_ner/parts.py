@@ -9,6 +9,8 @@ uses* of each entry, so the inner product holds without ever building a table pe
            [1, 1, L, L]   one table for all edges of all examples
            [B, 1, L, L]   one table per example; or the expected counts of a shared table
            None           no edges at all (or: all of them zero)
+    factors [B, X]        factor graphs: the tables of factors over three or more variables, flattened
+           [1, X]         and laid one after the other; one set for all examples; or None
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Parts:
     Args:
         nodes: `[B, N, L]`.
         edges: `[B or 1, E or 1, L, L]`, a plain `[L, L]` table shared by every edge, or None.
+        factors: `[B or 1, X]` or None.
 
     Example:
         >>> scores = Parts(torch.zeros(2, 3, 4), torch.zeros(4, 4))
@@ -47,10 +50,17 @@ class Parts:
 
     nodes: Float[Tensor, "B N L"]
     edges: Float[Tensor, ...] | None = None
+    factors: Float[Tensor, "Bf X"] | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.dim() != 3:
             raise ValueError(f"nodes must be [batch, nodes, labels], got {list(self.nodes.shape)}")
+        if self.factors is not None and (
+            self.factors.dim() != 2 or len(self.factors) not in (1, len(self.nodes))
+        ):
+            raise ValueError(
+                f"factors must be [{len(self.nodes)} or 1, entries], got {list(self.factors.shape)}"
+            )
         if self.edges is None:
             return
         if self.edges.dim() == 2:
@@ -83,9 +93,9 @@ class Parts:
         return cls(nodes, (nodes[:, :-1].mT @ nodes[:, 1:])[:, None])
 
     def __add__(self, other: Parts) -> Parts:
-        if self.edges is None or other.edges is None:
-            return Parts(self.nodes + other.nodes, self.edges if other.edges is None else other.edges)
-        return Parts(self.nodes + other.nodes, self.edges + other.edges)
+        return Parts(
+            self.nodes + other.nodes, _sum(self.edges, other.edges), _sum(self.factors, other.factors)
+        )
 
     def __sub__(self, other: Parts) -> Parts:
         return self + other * -1.0
@@ -95,9 +105,8 @@ class Parts:
         if isinstance(factor, float) and factor == 1.0:
             return self
         if isinstance(factor, Tensor) and factor.dim() == 1:
-            factor = factor.to(self.nodes.dtype)
-            edges = None if self.edges is None else self.edges * factor[:, None, None, None]
-            return Parts(self.nodes * factor[:, None, None], edges)
+            weights = factor.to(self.nodes.dtype)
+            return self.map(lambda tensor: tensor * _over_rows(weights, tensor))
         return self.map(lambda tensor: tensor * factor)
 
     def dot(self, marginals: Parts) -> Float[Tensor, " B"]:
@@ -105,22 +114,34 @@ class Parts:
 
         A score of -inf (something forbidden) counts as nothing where its marginal is zero.
         """
-        total = _inner(self.nodes, marginals.nodes, (1, 2))
-        if self.edges is None or marginals.edges is None:
-            return total
-        return total + _inner(self.edges, marginals.edges, (1, 2, 3))
+        total = _inner(self.nodes, marginals.nodes)
+        if self.edges is not None and marginals.edges is not None:
+            total = total + _inner(self.edges, marginals.edges)
+        if self.factors is not None and marginals.factors is not None:
+            total = total + _inner(self.factors, marginals.factors)
+        return total
 
     def inner(self, other: Parts) -> Float[Tensor, " B"]:
         """<self, other> of each example where both are finite; cheaper than `dot`."""
         wide = wide_dtype(self.nodes.device)
         total = (self.nodes * other.nodes).sum((1, 2), dtype=wide)
-        if self.edges is None or other.edges is None:
-            return total
-        return total + (self.edges * other.edges).sum((1, 2, 3), dtype=wide)
+        if self.edges is not None and other.edges is not None:
+            total = total + (self.edges * other.edges).sum((1, 2, 3), dtype=wide)
+        if self.factors is not None and other.factors is not None:
+            total = total + (self.factors * other.factors).sum(1, dtype=wide)
+        return total
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Parts:
-        """Apply one function to the nodes and to the edges."""
-        return Parts(function(self.nodes), None if self.edges is None else function(self.edges))
+        """Apply one function to the nodes, to the edges and to the factors."""
+        return Parts(
+            function(self.nodes),
+            None if self.edges is None else function(self.edges),
+            None if self.factors is None else function(self.factors),
+        )
+
+    def tensors(self) -> list[Tensor]:
+        """What there is of nodes, edges and factors, in this order."""
+        return [tensor for tensor in (self.nodes, self.edges, self.factors) if tensor is not None]
 
     def detach(self) -> Parts:
         """The same numbers outside the autograd graph."""
@@ -128,24 +149,24 @@ class Parts:
 
     def select(self, rows: Int[Tensor, " K"]) -> Parts:
         """Some examples of the batch; what the batch shares stays shared."""
-        edges = self.edges
-        if edges is not None and edges.shape[0] == len(self.nodes):
-            edges = edges[rows]
-        return Parts(self.nodes[rows], edges)
+        return self.map(lambda tensor: tensor[rows] if len(tensor) == len(self.nodes) else tensor)
 
     def merge(self, rows: Int[Tensor, " K"], update: Parts) -> Parts:
         """A copy in which the given examples are replaced (edges, if any, must be per example)."""
-        edges = None
-        if self.edges is not None and update.edges is not None:
-            edges = self.edges.index_copy(0, rows, update.edges)
-        return Parts(self.nodes.index_copy(0, rows, update.nodes), edges)
+        return self._combine(update, lambda mine, its: mine.index_copy(0, rows, its))
 
     def where(self, keep: Bool[Tensor, " B"], other: Parts) -> Parts:
         """Self where `keep`, else the other's example (edges, if any, must be per example)."""
-        edges = None
+        return self._combine(other, lambda mine, its: torch.where(_over_rows(keep, mine), mine, its))
+
+    def _combine(self, other: Parts, function: Callable[[Tensor, Tensor], Tensor]) -> Parts:
+        """Apply a function to what both have."""
+        edges = factors = None
         if self.edges is not None and other.edges is not None:
-            edges = torch.where(keep[:, None, None, None], self.edges, other.edges)
-        return Parts(torch.where(keep[:, None, None], self.nodes, other.nodes), edges)
+            edges = function(self.edges, other.edges)
+        if self.factors is not None and other.factors is not None:
+            factors = function(self.factors, other.factors)
+        return Parts(function(self.nodes, other.nodes), edges, factors)
 
     def per_position(self) -> Parts:
         """The same scores with one table per edge of a chain: memory B * N * L * L."""
@@ -157,6 +178,17 @@ class Parts:
         return Parts(self.nodes, edges)
 
 
-def _inner(scores: Tensor, weights: Tensor, dims: tuple[int, ...]) -> Tensor:
+def _inner(scores: Tensor, weights: Tensor) -> Tensor:
     product = torch.where(weights == 0, 0.0, scores) * weights
-    return product.sum(dims, dtype=wide_dtype(product.device))
+    return product.sum(tuple(range(1, product.dim())), dtype=wide_dtype(product.device))
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+def _over_rows(values: Tensor, like: Tensor) -> Tensor:
+    """One value a row, shaped to multiply or choose whole rows."""
+    return values.view(-1, *(1,) * (like.dim() - 1))

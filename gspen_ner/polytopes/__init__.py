@@ -1,7 +1,9 @@
 """The sets that marginals live in: each supplies the same few operations to every solver."""
 
 from gspen_ner.polytopes.chain import Chain
+from gspen_ner.polytopes.local import LocalPolytope
 from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.polytopes.simplex import Simplex
+from gspen_ner.polytopes.tree import Tree
 
-__all__ = ["Chain", "Polytope", "Simplex"]
+__all__ = ["Chain", "LocalPolytope", "Polytope", "Simplex", "Tree"]

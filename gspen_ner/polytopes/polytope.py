@@ -2,7 +2,8 @@
 
     marginals(theta)     = argmax_{p in M} <theta, p> + H(p)
     log_partition(theta) = max_{p in M}    <theta, p> + H(p)
-    argmax(theta)        = argmax_{p in M} <theta, p>, a vertex
+    argmax(theta)        = argmax_{p in M} <theta, p>, as labels
+    maximiser(theta)     = the same as a point of M
 
 A polytope holds what a batch's examples share or differ in (lengths, a graph), never scores.
 Values come in the widest float, marginals in the dtype of theta (single, if that is half).
@@ -23,7 +24,7 @@ class Polytope(ABC):
     """A batch of feasible sets of marginals."""
 
     @abstractmethod
-    def mask(self, positions: int) -> Bool[Tensor, "B N"]:
+    def mask(self, positions: int) -> Bool[Tensor, "B_or_1 N"]:
         """True where an example has a variable, False on padding up to `positions`."""
 
     @abstractmethod
@@ -53,6 +54,14 @@ class Polytope(ABC):
     @abstractmethod
     def select(self, rows: Int[Tensor, " K"]) -> Polytope:
         """Some examples of the batch."""
+
+    def maximiser(self, theta: Parts) -> Parts:
+        """A point that maximises <theta, p>: Frank-Wolfe's target; the best labelling, where there is one."""
+        return self.vertex(self.argmax(theta), theta)
+
+    def warmed(self) -> Polytope:
+        """The same set for a sequence of similar scores: an inference may start where the last one ended."""
+        return self
 
     def expand(self, scores: Parts) -> Parts:
         """Scores whose marginals determine the entropy (a chain needs a table per position)."""

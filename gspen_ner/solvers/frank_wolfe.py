@@ -103,7 +103,7 @@ class FrankWolfe:
             gap = slope.dot(target - marginals) + tau * (polytope.entropy(target) - entropy)
         else:
             slope = slope + entropy_grad * tau if tau > 0 else slope
-            target = polytope.vertex(polytope.argmax(slope), slope)
+            target = polytope.maximiser(slope)
             gap = slope.dot(target - marginals)
         return FrankWolfeState(
             marginals=marginals,
@@ -120,6 +120,5 @@ def _entropy_and_grad(objective: Objective, marginals: Parts) -> tuple[Float[Ten
     with torch.enable_grad():
         leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
         entropy = objective.polytope.entropy(leaf)
-        inputs = [leaf.nodes] if leaf.edges is None else [leaf.nodes, leaf.edges]
-        grads = torch.autograd.grad(entropy.sum(), inputs, materialize_grads=True)
-    return entropy.detach(), Parts(*grads)
+        grads = iter(torch.autograd.grad(entropy.sum(), leaf.tensors(), materialize_grads=True))
+    return entropy.detach(), leaf.map(lambda _: next(grads))

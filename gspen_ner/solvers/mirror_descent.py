@@ -134,7 +134,7 @@ class MirrorDescent:
         tau, polytope = objective.temperature, objective.polytope
         if tau == 0:
             ahead = objective.linear + state.direction
-            gap = polytope.score(ahead, polytope.argmax(ahead)) - ahead.dot(state.marginals)
+            gap = ahead.dot(polytope.maximiser(ahead)) - ahead.dot(state.marginals)
         else:
             ahead = objective.linear * (1 / tau) + state.dual + state.direction * (1 / tau)
             shift = state.direction.inner(state.marginals)

@@ -9,7 +9,7 @@ with its dropout masks and step size, so a result does not depend on batch-mates
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -107,7 +107,7 @@ def solve(
     if max_steps < 0 or not tolerance >= 0:
         raise ValueError(f"max_steps and tolerance must not be negative, got {max_steps}, {tolerance}")
     with torch.inference_mode(False), torch.no_grad():
-        objective = solver.prepare(objective.detach())
+        objective = solver.prepare(replace(objective.detach(), polytope=objective.polytope.warmed()))
         run = _Run(objective, solver, tolerance, stop, record_trace)
         for number in range(1, max_steps + 1):
             if not len(run.rows):

@@ -1,0 +1,7 @@
+"""Factor graphs: a builder, and the frozen index arrays that it compiles to."""
+
+from gspen_ner.graphs.builder import FactorGraph
+from gspen_ner.graphs.compiled import CompiledGraph
+from gspen_ner.graphs.counting_numbers import CountingNumbers
+
+__all__ = ["CompiledGraph", "CountingNumbers", "FactorGraph"]

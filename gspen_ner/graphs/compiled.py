@@ -1,0 +1,181 @@
+"""What a factor graph compiles to: its frozen index arrays, and the way between them and `Parts`.
+
+Nodes of a batch are laid out as `[B, N, L]` with L the largest number of labels (entries that a variable
+does not have are ignored and come back as zero); edges, the factors over two variables, as `[B, E, L, L]`
+in the same manner; tables of larger factors one after the other in `[B, X]`. Inference works on flat rows
+without any padding: `cells` (the labels of all nodes) and `entries` (those of all tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gspen_ner.graphs.index import GraphIndex
+from gspen_ner.parts import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledGraph:
+    """A frozen factor graph; made by `FactorGraph.compile`.
+
+    Args:
+        names: of the variables.
+        label_counts: how many labels each has.
+        scopes: the variables of each factor over two or more; pairs come first.
+        tables: scores that all examples share, by the names of a factor's variables.
+    """
+
+    names: tuple[Hashable, ...]
+    label_counts: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    tables: Mapping[tuple[Hashable, ...], Tensor] = field(default_factory=dict)
+
+    @property
+    def num_nodes(self) -> int:
+        """Variables."""
+        return len(self.names)
+
+    @property
+    def max_labels(self) -> int:
+        """The largest number of labels."""
+        return max(self.label_counts)
+
+    @cached_property
+    def num_edges(self) -> int:
+        """Factors over two variables."""
+        return sum(len(scope) == 2 for scope in self.scopes)
+
+    @cached_property
+    def index(self) -> GraphIndex:
+        """The flat arrays that inference runs on."""
+        return GraphIndex.of(self.label_counts, self.scopes)
+
+    @property
+    def is_forest(self) -> bool:
+        """Whether nodes and factors form no loop, so that `Tree` is exact on it."""
+        return self.index.depths is not None
+
+    def potentials(
+        self, scores: Mapping[Hashable | tuple[Hashable, ...], Tensor] | None = None, batch: int | None = None
+    ) -> Parts:
+        """The scores of a batch as `Parts`: those given, plus the tables that the graph holds itself.
+
+        Args:
+            scores: by variable, or by a factor's variables in its order: `[B, labels, ...]`, or the same without
+                B for one table for all.
+            batch: B, where no score tells it.
+
+        Example:
+            >>> from gspen_ner.graphs import FactorGraph
+            >>> graph = FactorGraph.of_edges([2, 3], [(0, 1)]).compile()
+            >>> graph.potentials({0: torch.zeros(4, 2), (0, 1): torch.zeros(2, 3)}).edges.shape
+            torch.Size([4, 1, 3, 3])
+        """
+        given = {key if isinstance(key, tuple) else (key,): value for key, value in (scores or {}).items()}
+        found = [(scope, self._expected(scope), torch.as_tensor(value)) for scope, value in given.items()]
+        sizes = {len(value) for _, shape, value in found if value.dim() == len(shape) + 1}
+        sizes |= set() if batch is None else {batch}
+        if len(sizes) > 1:
+            raise ValueError(f"scores are of batches of different sizes: {sorted(sizes)}")
+        rows = sizes.pop() if sizes else 1
+        like = found[0][2] if found else torch.zeros(())
+        cells = like.new_zeros(rows, self.index.num_cells)
+        entries = like.new_zeros(rows, self.index.num_entries)
+        found += [(scope, self._expected(scope), table.to(like)) for scope, table in self.tables.items()]
+        for scope, shape, value in found:
+            if list(value.shape) not in (shape, [rows, *shape]):
+                raise ValueError(
+                    f"scores of {scope!r} must be {shape} or [batch, {', '.join(map(str, shape))}], "
+                    f"got {list(value.shape)}"
+                )
+            flat, start = self._place(scope, cells, entries)
+            flat[:, start : start + int(np.prod(shape))] += value.reshape(-1, int(np.prod(shape)))
+        return self.unflatten(cells, entries)
+
+    def flatten(self, scores: Parts) -> tuple[Float[Tensor, "B cells"], Float[Tensor, "B entries"]]:
+        """Scores of a batch in flat rows, without padding."""
+        batch, nodes, labels = scores.nodes.shape
+        edges, factors, index = scores.edges, scores.factors, self.index
+        if (nodes, labels) != (self.num_nodes, self.max_labels):
+            raise ValueError(
+                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; got scores of nodes "
+                f"{list(scores.nodes.shape)}"
+            )
+        if edges is not None and edges.shape[1] not in (1, self.num_edges):
+            raise ValueError(f"this graph has {self.num_edges} edges; got scores of {edges.shape[1]}")
+        if factors is not None and factors.shape[1] != index.num_large:
+            raise ValueError(
+                f"this graph has {index.num_large} entries in factors over three or more variables; "
+                f"got scores of {factors.shape[1]}"
+            )
+        cells = scores.nodes.reshape(batch, -1)
+        cells = cells if self.is_uniform else cells[:, index.node_cells]
+        tables = []
+        if self.num_edges:
+            if edges is None:
+                tables.append(cells.new_zeros(batch, index.num_entries - index.num_large))
+            else:
+                flat = edges.expand(batch, self.num_edges, labels, labels).reshape(batch, -1)
+                tables.append(flat if self.is_uniform else flat[:, index.edge_cells])
+        if index.num_large:
+            tables.append(
+                cells.new_zeros(batch, index.num_large) if factors is None else factors.expand(batch, -1)
+            )
+        if len(tables) == 1:
+            return cells, tables[0]
+        return cells, torch.cat(tables, 1) if tables else cells.new_zeros(batch, 0)
+
+    def unflatten(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"] | None) -> Parts:
+        """Flat rows as `Parts`; zero where a variable has no such label."""
+        batch, index, labels = len(cells), self.index, self.max_labels
+        nodes = self._spread(cells, index.node_cells, self.num_nodes * labels)
+        nodes = nodes.view(batch, self.num_nodes, labels)
+        if entries is None:
+            return Parts(nodes)
+        edges = factors = None
+        small = index.num_entries - index.num_large
+        if self.num_edges:
+            flat = self._spread(entries[:, :small], index.edge_cells, self.num_edges * labels**2)
+            edges = flat.reshape(batch, self.num_edges, labels, labels)
+        if index.num_large:
+            factors = entries[:, small:]
+        return Parts(nodes, edges, factors)
+
+    def entries_of(self, labels: Int[Tensor, "B N"]) -> Int[Tensor, "B F"]:
+        """The table entry that a labelling uses of each factor, as positions in the flat rows."""
+        index = self.index
+        strides = torch.tensor(index.slot_strides, device=labels.device)
+        nodes = torch.tensor(index.slot_nodes, device=labels.device)
+        factors = torch.tensor(index.slot_factors, device=labels.device)
+        start = torch.tensor(index.entry_starts[:-1], device=labels.device)
+        return start.expand(len(labels), -1).index_add(1, factors, labels[:, nodes] * strides)
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether all variables have the same number of labels: then nothing is padded."""
+        return len(set(self.label_counts)) == 1
+
+    def _spread(self, flat: Tensor, places: np.ndarray, size: int) -> Tensor:
+        if self.is_uniform:
+            return flat
+        where = torch.tensor(places, device=flat.device)
+        return flat.new_zeros(len(flat), size).index_copy(1, where, flat)
+
+    def _expected(self, scope: tuple[Hashable, ...]) -> list[int]:
+        numbers = [self.names.index(name) if name in self.names else -1 for name in scope]
+        if -1 in numbers or (len(scope) > 1 and tuple(numbers) not in self.scopes):
+            raise ValueError(f"this graph has no factor over {scope!r}")
+        return [self.label_counts[number] for number in numbers]
+
+    def _place(self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor) -> tuple[Tensor, int]:
+        numbers = tuple(self.names.index(name) for name in scope)
+        if len(numbers) == 1:
+            return cells, int(self.index.cell_starts[numbers[0]])
+        return entries, int(self.index.entry_starts[self.scopes.index(numbers)])

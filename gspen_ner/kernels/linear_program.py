@@ -1,0 +1,60 @@
+"""Linear scores over the local polytope, maximised exactly by HiGHS.
+
+    max <theta, b>   with   sum_y b_r(y) = 1,   sum of b_p over entries with label y at r = b_r(y),   b >= 0
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspen_ner.graphs import CompiledGraph
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def solve_linear_programs(graph: CompiledGraph, cells: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximiser of each example, one program after the other on the CPU."""
+    from scipy.optimize import linprog
+
+    constraints, right = _constraints(graph)
+    scores = torch.cat([cells, entries], 1).detach().double().cpu().numpy()
+    found = np.empty_like(scores)
+    for row, values in enumerate(scores):
+        possible = np.isfinite(values)
+        bounds = np.stack([np.zeros(len(values)), possible.astype(float)], 1)
+        result = linprog(
+            -np.where(possible, values, 0.0), A_eq=constraints, b_eq=right, bounds=bounds, method="highs"
+        )
+        if result.x is None:
+            raise ValueError(f"row {row}: the linear program has no solution: {result.message}")
+        found[row] = np.clip(result.x, 0.0, 1.0)
+    solution = torch.from_numpy(found).to(cells)
+    return solution[:, : cells.shape[1]], solution[:, cells.shape[1] :]
+
+
+@lru_cache(maxsize=16)
+def _constraints(graph: CompiledGraph) -> tuple[csr_array, np.ndarray]:
+    """The equations: each node's beliefs sum to one, each factor's marginals are its nodes' beliefs."""
+    from scipy.sparse import coo_array
+
+    index = graph.index
+    nodes, cells = graph.num_nodes, index.num_cells
+    visits = index.entry_messages
+    entries = np.concatenate([np.zeros(0, dtype=np.int64), *_entries_by_slot(graph)])
+    rows = np.concatenate([index.cell_nodes, nodes + visits, nodes + np.arange(index.num_messages)])
+    columns = np.concatenate([np.arange(cells), cells + entries, index.message_cells])
+    signs = np.concatenate([np.ones(cells), np.ones(len(visits)), -np.ones(index.num_messages)])
+    shape = (nodes + index.num_messages, cells + index.num_entries)
+    right = np.concatenate([np.ones(nodes), np.zeros(index.num_messages)])
+    return coo_array((signs, (rows, columns)), shape=shape).tocsr(), right
+
+
+def _entries_by_slot(graph: CompiledGraph) -> list[np.ndarray]:
+    index = graph.index
+    return [np.arange(index.entry_starts[f], index.entry_starts[f + 1]) for f in index.slot_factors]

@@ -1,0 +1,203 @@
+"""The same message passing in log space: torch, any device, any spread of scores, forbidden entries.
+
+All nodes of a group are visited at once: their factors' entries are gathered, summed into messages by
+segments, and scattered back.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspen_ner.graphs import CompiledGraph, CountingNumbers
+
+
+class _Group(NamedTuple):
+    """What is gathered and scattered when some nodes are visited."""
+
+    entries: Tensor
+    """The entries of their factors, once a slot of theirs."""
+    others: Tensor
+    """`[entries, arity - 1]`: the messages of the other slots; the last message of all is constant."""
+    own: Tensor
+    """The message that each entry goes into."""
+    messages: Tensor
+    """All messages between these nodes and their factors."""
+    cells: Tensor
+    """The cell of each of those messages."""
+
+
+@lru_cache(maxsize=64)
+def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -> _Group:
+    index = graph.index
+    slots = np.flatnonzero(np.isin(index.slot_nodes, nodes))
+    widest = int(np.diff(index.slot_starts).max(initial=1))
+    entries, others, own = [], [], []
+    for slot in slots:
+        factor = index.slot_factors[slot]
+        rows = np.arange(index.entry_starts[factor], index.entry_starts[factor + 1])
+        visits = [
+            index.entry_messages[index.visit_starts[other] : index.visit_starts[other + 1]]
+            for other in range(index.slot_starts[factor], index.slot_starts[factor + 1])
+        ]
+        mine = slot - index.slot_starts[factor]
+        rest = [visit for place, visit in enumerate(visits) if place != mine]
+        rest += [np.full(len(rows), index.num_messages)] * (widest - 1 - len(rest))
+        entries.append(rows)
+        others.append(np.stack(rest, 1))
+        own.append(visits[mine])
+    messages = np.concatenate(
+        [np.arange(index.message_starts[slot], index.message_starts[slot + 1]) for slot in slots]
+    )
+    return _Group(
+        *(
+            torch.tensor(array, device=device)
+            for array in (
+                np.concatenate(entries), np.concatenate(others), np.concatenate(own), messages,
+                index.message_cells[messages],
+            )
+        )
+    )  # fmt: skip
+
+
+def pass_messages_in_log_space(
+    graph: CompiledGraph,
+    cells: Tensor,
+    entries: Tensor,
+    start: Tensor,
+    numbers: CountingNumbers,
+    groups: list[np.ndarray],
+    max_sweeps: int,
+    tolerance: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Beliefs of nodes and of factors, and messages; see `pass_messages`."""
+    sweep = _Sweeper(graph, cells, entries, numbers)
+    sent = torch.cat([start.log(), start.new_zeros(len(start), 1)], 1)
+    # Nodes without factors are in no group's messages, but in every group's beliefs.
+    plans = [
+        _group(graph, tuple(group.tolist()), cells.device)
+        for group in groups
+        if np.diff(graph.index.node_slot_starts)[group].any()
+    ]
+    everyone = _group(graph, tuple(range(graph.num_nodes)), cells.device) if plans else None
+    before = torch.zeros_like(cells)
+    for _ in range(max_sweeps):
+        for plan in plans:
+            received = sweep.collect(plan, sent)
+            sent[:, plan.messages] = sweep.answer(plan, received, sweep.believe(plan, received))
+        beliefs = sweep.all_beliefs(everyone, sent)
+        change = (beliefs - before).abs().max()
+        before = beliefs
+        if change < tolerance:
+            break
+    beliefs = sweep.all_beliefs(everyone, sent)
+    return beliefs, sweep.rounded_tables(sent, beliefs), sent[:, :-1].exp()
+
+
+class _Sweeper:
+    """The steps of message passing for one batch of scores."""
+
+    def __init__(self, graph: CompiledGraph, cells: Tensor, entries: Tensor, numbers: CountingNumbers) -> None:
+        index, device = graph.index, cells.device
+        self.graph, self.cells = graph, cells
+        self.entry_factors = torch.tensor(index.entry_factors, device=device)
+        self.message_slots = torch.tensor(index.message_slots, device=device)
+        self.cell_nodes = torch.tensor(index.cell_nodes, device=device)
+        factors = numbers.factors.to(cells)
+        self.tables = entries / factors[self.entry_factors] if len(factors) else entries
+        slot_factors = torch.tensor(index.slot_factors, device=device)
+        self.message_numbers = factors[slot_factors[self.message_slots]]
+        self.cell_totals = numbers.totals(graph).to(cells)[self.cell_nodes]
+
+    def collect(self, plan: _Group, sent: Tensor) -> Tensor:
+        """Messages from factors to the group's nodes (in the places of all messages)."""
+        values = self.tables[:, plan.entries] + sent[:, plan.others].sum(-1)
+        return _segment_logsumexp(values, plan.own, sent.shape[1] - 1)
+
+    def believe(self, plan: _Group | None, received: Tensor) -> Tensor:
+        """Log beliefs of all cells, right for the group's nodes."""
+        total = self.cells
+        if plan is not None:
+            own = received[:, plan.messages] * self.message_numbers[plan.messages]
+            total = total.index_add(1, plan.cells, own)
+        total = total / self.cell_totals
+        norm = _segment_logsumexp(total, self.cell_nodes, self.graph.num_nodes)
+        return total - norm[:, self.cell_nodes]
+
+    def answer(self, plan: _Group, received: Tensor, beliefs: Tensor) -> Tensor:
+        """Messages from the group's nodes to their factors, scaled to a largest entry of zero."""
+        mine = received[:, plan.messages]
+        value = torch.where(torch.isneginf(mine), mine, beliefs[:, plan.cells] - mine)
+        slots = self.message_slots[plan.messages]
+        top = _segment_max(value, slots, len(self.graph.index.slot_nodes))
+        return value - top[:, slots].nan_to_num(neginf=0.0)
+
+    def all_beliefs(self, everyone: _Group | None, sent: Tensor) -> Tensor:
+        """Beliefs of all nodes."""
+        received = self.cells if everyone is None else self.collect(everyone, sent)
+        return self.believe(everyone, received).exp()
+
+    def rounded_tables(self, sent: Tensor, beliefs: Tensor) -> Tensor:
+        """Beliefs of factors, moved so that their marginals are the nodes'."""
+        index, device = self.graph.index, sent.device
+        if not len(self.graph.scopes):
+            return self.tables
+        places = [
+            _visits(self.graph, place, device) for place in range(int(np.diff(index.slot_starts).max()))
+        ]
+        values = self.tables
+        for entries, messages in places:
+            values = values.index_add(1, entries, sent[:, messages])
+        norm = _segment_logsumexp(values, self.entry_factors, len(self.graph.scopes))
+        tables = (values - norm[:, self.entry_factors]).exp()
+        wanted = beliefs[:, torch.tensor(index.message_cells, device=device)]
+        for entries, messages in places:
+            found = torch.zeros_like(wanted).index_add(1, messages, tables[:, entries])
+            ratio = torch.where(found > wanted, wanted / found, 1.0)
+            factor = torch.ones_like(tables)
+            factor[:, entries] = ratio[:, messages]
+            tables = tables * factor
+        missing = wanted.clone()
+        for entries, messages in places:
+            missing.index_add_(1, messages, -tables[:, entries])
+        missing.clamp_min_(0.0)
+        first = torch.tensor(index.slot_starts[:-1], device=device)
+        total = missing.new_zeros(len(missing), len(index.slot_nodes))
+        total = total.index_add(1, self.message_slots, missing)[:, first]
+        arity = torch.tensor(np.diff(index.slot_starts), device=device)
+        share = torch.where(total > 1e-100, total, 1.0) ** (1 - arity) * (total > 1e-100)
+        addition = share[:, self.entry_factors]
+        for entries, messages in places:
+            addition = addition.index_copy(1, entries, addition[:, entries] * missing[:, messages])
+        return tables + addition
+
+
+@lru_cache(maxsize=64)
+def _visits(graph: CompiledGraph, place: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """For all factors with a slot in this place: entries, and the slot's message for each."""
+    index = graph.index
+    entries, messages = [], []
+    for factor, scope in enumerate(graph.scopes):
+        if place < len(scope):
+            slot = index.slot_starts[factor] + place
+            entries.append(np.arange(index.entry_starts[factor], index.entry_starts[factor + 1]))
+            messages.append(index.entry_messages[index.visit_starts[slot] : index.visit_starts[slot + 1]])
+    return (
+        torch.tensor(np.concatenate(entries), device=device),
+        torch.tensor(np.concatenate(messages), device=device),
+    )
+
+
+def _segment_max(values: Tensor, segments: Tensor, count: int) -> Tensor:
+    top = values.new_full((len(values), count), -torch.inf)
+    return top.scatter_reduce(1, segments.expand_as(values), values, "amax")
+
+
+def _segment_logsumexp(values: Tensor, segments: Tensor, count: int) -> Tensor:
+    top = _segment_max(values, segments, count).nan_to_num(neginf=0.0)
+    sums = values.new_zeros(len(values), count)
+    return sums.index_add(1, segments, (values - top[:, segments]).exp()).log() + top

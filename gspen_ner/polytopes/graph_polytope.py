@@ -1,0 +1,149 @@
+"""What all polytopes over a factor graph share: labellings as vertices, entropies, and the way to flat rows.
+
+    H(p) = sum_r c_r H(p_r) + sum_p c_p H(p_p)            r: nodes, p: edges and larger factors
+
+Marginals are always per edge and per factor; a table that edges or examples share in the scores is
+expanded. Log partitions are differentiable once; marginals are not.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
+from gspen_ner.kernels.messages import Beliefs
+from gspen_ner.parts import Parts, wide_dtype
+from gspen_ner.polytopes.polytope import Polytope
+
+
+class GraphPolytope(Polytope):
+    """Marginals of the nodes, edges and factors of a graph that a batch shares."""
+
+    def __init__(
+        self,
+        graph: FactorGraph | CompiledGraph,
+        counting_numbers: Literal["unit", "bethe"] | CountingNumbers,
+    ) -> None:
+        self.graph = graph.compile() if isinstance(graph, FactorGraph) else graph
+        self.counting_numbers = CountingNumbers.of(self.graph, counting_numbers)
+        index = self.graph.index
+        self._cell_weights = self.counting_numbers.nodes[index.cell_nodes]
+        self._entry_weights = self.counting_numbers.factors[index.entry_factors]
+
+    @abstractmethod
+    def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
+        """The maximiser of <theta, p> + H(p) for flat scores in the widest float."""
+
+    def mask(self, positions: int) -> Bool[Tensor, "1 N"]:
+        return torch.ones(1, self.graph.num_nodes, dtype=torch.bool)
+
+    def marginals(self, theta: Parts) -> Parts:
+        return self.sums(theta)[1]
+
+    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in theta.tensors()):
+            return _LogPartition.apply(self, *self.graph.flatten(theta))
+        return self.sums(theta, with_edges=False)[0]
+
+    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
+        """<theta, p> + H(p) at the beliefs p that were found, and p.
+
+        p is always a point of the set, and the value is p's own: where message passing was cut short, a
+        little below the maximum, never above.
+        """
+        with torch.no_grad():
+            value, found = self.flat_sums(*self.graph.flatten(theta))
+        dtype = theta.nodes.dtype
+        entries = found.entries.to(dtype) if with_edges else None
+        return value, self.graph.unflatten(found.cells.to(dtype), entries)
+
+    def flat_sums(self, cells: Tensor, entries: Tensor) -> tuple[Float[Tensor, " B"], Beliefs]:
+        """The same in flat rows."""
+        wide = wide_dtype(cells.device)
+        cells, entries = cells.to(wide), entries.to(wide)
+        found = self.beliefs(cells, entries)
+        value = _inner(cells, found.cells) + _inner(entries, found.entries)
+        value = value + self._flat_entropy(found.cells, found.entries)
+        _check_possible(value, cells, entries)
+        return value, found
+
+    def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
+        self._check_labels(labels, len(like.nodes))
+        index = self.graph.index
+        cells = like.nodes.new_zeros(len(labels), index.num_cells)
+        entries = like.nodes.new_zeros(len(labels), index.num_entries)
+        cells.scatter_(1, labels + torch.tensor(index.cell_starts[:-1], device=labels.device), 1.0)
+        entries.scatter_(1, self.graph.entries_of(labels), 1.0)
+        return self.graph.unflatten(cells, entries)
+
+    def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
+        return self._flat_entropy(*self.graph.flatten(marginals))
+
+    def select(self, rows: Int[Tensor, " K"]) -> GraphPolytope:
+        return self
+
+    def expand(self, scores: Parts) -> Parts:
+        """The scores with a table for every edge and every factor of every example."""
+        return self.graph.unflatten(*self.graph.flatten(scores))
+
+    def _flat_entropy(self, cells: Tensor, entries: Tensor) -> Float[Tensor, " B"]:
+        nodes = _weighted_entropy(cells, self._cell_weights)
+        return nodes + _weighted_entropy(entries, self._entry_weights)
+
+    def _check_labels(self, labels: Tensor, batch: int) -> None:
+        expected = [batch, self.graph.num_nodes]
+        if list(labels.shape) != expected or labels.is_floating_point():
+            raise ValueError(f"labels must be integers {expected}, got {labels.dtype} {list(labels.shape)}")
+        counts = torch.tensor(self.graph.label_counts, device=labels.device)
+        wrong = ((labels < 0) | (labels >= counts)).nonzero().tolist()
+        if wrong:
+            row, node = wrong[0]
+            raise ValueError(
+                f"row {row}: label {int(labels[row, node])} of {self.graph.names[node]!r} is outside "
+                f"0..{self.graph.label_counts[node] - 1}"
+            )
+
+
+class _LogPartition(torch.autograd.Function):
+    """The log partition, whose gradient is the marginals."""
+
+    @staticmethod
+    def forward(ctx: Any, polytope: GraphPolytope, cells: Tensor, entries: Tensor) -> Tensor:
+        value, found = polytope.flat_sums(cells, entries)
+        ctx.save_for_backward(found.cells.to(cells.dtype), found.entries.to(entries.dtype))
+        return value
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        cells, entries = ctx.saved_tensors
+        weights = grad[:, None].to(cells.dtype)
+        return None, cells * weights, entries * weights
+
+
+def _inner(scores: Tensor, weights: Tensor) -> Tensor:
+    return (torch.where(weights == 0, 0.0, scores) * weights).sum(1)
+
+
+def _weighted_entropy(probabilities: Tensor, weights: Tensor) -> Tensor:
+    wide = probabilities.to(wide_dtype(probabilities.device))
+    logarithms = wide.clamp_min(torch.finfo(torch.float32).tiny).log()
+    return -(wide * logarithms) @ weights.to(wide)
+
+
+def _check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
+    if np.isfinite(float(value.sum())):
+        return
+    row = int((~torch.isfinite(value)).nonzero()[0])
+    for name, scores in (("node", cells[row]), ("factor", entries[row])):
+        if torch.isnan(scores).any():
+            raise ValueError(f"row {row}: NaN among the {name} scores")
+        if torch.isposinf(scores).any():
+            raise ValueError(f"row {row}: +inf among the {name} scores")
+    raise ValueError(f"row {row}: forbidden labels and entries (-inf) leave no labelling")
