@@ -9,19 +9,21 @@ from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.head import GSPENHead, HeadLoss
 from gspen_ner.kernels import Backend, available_backends, register_backend, unregister_backend, use_backend
 from gspen_ner.labels import Labels, Span, spans_of_tags, tags_of_spans
-from gspen_ner.losses import fixed_point_likelihood, negative_log_likelihood, structured_hinge
+from gspen_ner.losses import fixed_point_likelihood, linear_hinge, negative_log_likelihood, structured_hinge
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex, Tree
 from gspen_ner.scorers import BiLSTMCNN, LinearChainCRF, Vocabulary
-from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, Trace, solve
+from gspen_ner.solvers import FrankWolfe, MirrorDescent, SaddlePoint, Solution, Solver, Trace, solve
 from gspen_ner.tasks.ner_metrics import conll_f1
 from gspen_ner.terms import (
     Context,
     Convolution,
     DocumentConsistency,
     GlobalTerm,
+    NLStruct,
     PaddedMLP,
+    RegionMLP,
     TermSum,
     match_mentions,
 )
@@ -46,10 +48,13 @@ __all__ = [
     "LinearChainCRF",
     "LocalPolytope",
     "MirrorDescent",
+    "NLStruct",
     "Objective",
     "PaddedMLP",
     "Parts",
     "Polytope",
+    "RegionMLP",
+    "SaddlePoint",
     "ScoredSpan",
     "Simplex",
     "Solution",
@@ -65,6 +70,7 @@ __all__ = [
     "fixed_point_likelihood",
     "hamming_cost",
     "likely_spans",
+    "linear_hinge",
     "match_mentions",
     "negative_log_likelihood",
     "register_backend",

@@ -5,7 +5,7 @@ potentials -> Objective -> solve -> Solution -> loss or labels
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -17,12 +17,13 @@ from gspen_ner.losses import fixed_point_likelihood, positive_part, structured_h
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
-from gspen_ner.solvers import FrankWolfe, MirrorDescent, Solution, Solver, solve
+from gspen_ner.solvers import FrankWolfe, MirrorDescent, SaddlePoint, Solution, Solver, solve
 from gspen_ner.terms import Context, GlobalTerm, TermSum, make_term
 
-SOLVERS: dict[str, type[MirrorDescent] | type[FrankWolfe]] = {
+SOLVERS: dict[str, Callable[..., Solver]] = {
     "mirror_descent": MirrorDescent,
     "frank_wolfe": FrankWolfe,
+    "saddle_point": SaddlePoint,
 }
 
 

@@ -2,6 +2,7 @@
 
     nll          log Z(f) - <f, y>
     hinge        max_p { F(p) + cost(p) } - F(y)                         (the paper's figure 1)
+    linear hinge the same without a term: tau log Z((f + cost) / tau) - <f, y>, or the best score if tau = 0
     fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + cost + grad T(p*)
 
 The hinge's gradient is the envelope's: F is differentiated at the solution p* as if that were a constant.
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.kernels.checks import check_gold
-from gspen_ner.objective import Objective
+from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.solvers.solve import Solution
@@ -27,6 +28,27 @@ def negative_log_likelihood(
 ) -> Float[Tensor, " B"]:
     """Log Z - score of the gold labels: what a CRF is trained with."""
     return -polytope.log_likelihood(potentials, labels)
+
+
+def linear_hinge(
+    potentials: Parts,
+    polytope: Polytope,
+    labels: Int[Tensor, "B N"],
+    temperature: float = 1.0,
+    cost: float = 1.0,
+) -> Float[Tensor, " B"]:
+    """The structured hinge of a model without a global term.
+
+    With temperature 1 and cost 0 it is the negative log likelihood, with temperature 0 the structured SVM's.
+    """
+    score = polytope.score(potentials, labels)
+    check_gold(score)
+    theta = potentials
+    if cost > 0:
+        theta = theta + hamming_cost(polytope.vertex(labels, potentials), cost)
+    if temperature > 0:
+        return temperature * polytope.log_partition(theta * (1 / temperature)) - score
+    return theta.dot(polytope.maximiser(theta.detach())) - score
 
 
 def structured_hinge(

@@ -78,9 +78,12 @@ class Objective:
             with torch.inference_mode(False), torch.enable_grad():
                 leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
                 value = self.term_value(leaf)
-                inputs = self.term.read_parts(leaf)
-                grads = torch.autograd.grad(value.sum(), inputs, create_graph=True, materialize_grads=True)
-        return value, Parts(*grads)
+                read = self.term.read_parts(leaf)
+                found = torch.autograd.grad(
+                    value.sum(), read.tensors(), create_graph=True, materialize_grads=True
+                )
+                grads = iter(found)
+        return value, read.map(lambda _: next(grads))
 
     def pool(self, values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
         """Sum over each group of coupled examples, given back to each of its members."""

@@ -1,12 +1,12 @@
 """What every polytope must fulfil. A new one supplies a case and inherits the tests.
 
 A case is a polytope, scores for it, and, for each example, the matrix of its vertices: one row a
-labelling, one column an entry of (nodes, edges), both flattened.
+labelling, one column an entry of (nodes, edges, factors), all flattened.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -37,9 +37,8 @@ class PolytopeCase:
 
 
 def flat(parts: Parts, row: int) -> np.ndarray:
-    pieces = [parts.nodes[row].flatten()]
-    if parts.edges is not None:
-        pieces.append(parts.edges[row if len(parts.edges) > 1 else 0].flatten())
+    """Nodes, edges and factors of one example in one vector."""
+    pieces = [tensor[row if len(tensor) > 1 else 0].flatten() for tensor in parts.tensors()]
     return torch.cat(pieces).detach().numpy()
 
 
@@ -78,7 +77,7 @@ class PolytopeSuite:
 
     def test_gradient_of_log_partition_is_the_marginals(self, case: PolytopeCase):
         nodes = case.theta.nodes.clone().requires_grad_()
-        case.polytope.log_partition(Parts(nodes, case.theta.edges)).sum().backward()
+        case.polytope.log_partition(replace(case.theta, nodes=nodes)).sum().backward()
         torch.testing.assert_close(nodes.grad, case.polytope.marginals(case.theta).nodes)
 
     def test_entropy_closes_the_gap_between_score_and_log_partition(self, case: PolytopeCase):
@@ -97,5 +96,5 @@ class PolytopeSuite:
         some_z, some = case.polytope.select(rows).sums(case.theta.select(rows))
         torch.testing.assert_close(some_z, log_z[rows])
         torch.testing.assert_close(some.nodes, marginals.nodes[rows])
-        mask = case.polytope.mask(case.theta.nodes.shape[1])
-        torch.testing.assert_close(marginals.nodes.sum(-1), mask.double())
+        mask = case.polytope.mask(case.theta.nodes.shape[1]).double()
+        torch.testing.assert_close(marginals.nodes.sum(-1), mask.expand(len(marginals.nodes), -1))

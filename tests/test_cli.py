@@ -10,7 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from gspen_ner import __version__
-from gspen_ner.bench import chain
+from gspen_ner.bench import chain, graph
+from gspen_ner.bench.graph_peers import GraphProblem
 from gspen_ner.bench.peers import FlairCRF, Problem, PytorchCRF, TorchLoop, TorchStruct
 from gspen_ner.cli import app
 
@@ -21,7 +22,7 @@ def run(*arguments):
     return runner.invoke(app, arguments)
 
 
-BENCHES = [("bench", verb) for verb in ("chain", "inference", "training", "flair")]
+BENCHES = [("bench", verb) for verb in ("chain", "graph", "inference", "training", "flair")]
 
 
 @pytest.mark.parametrize("arguments", [(), ("bench",), *BENCHES])
@@ -69,6 +70,29 @@ def test_bench_chain_writes_a_table_and_rows(monkeypatch, tmp_path):
         assert row["case"] == "(8, 6, 5)"
         assert row["ratio"] == pytest.approx(row["peer_ms"] / row["ours_ms"])
         assert row["ours_ms"] > 0
+
+
+def test_bench_graph_writes_a_table_and_rows(monkeypatch, tmp_path):
+    monkeypatch.delenv("GSPEN_PGMAX_PYTHON", raising=False)
+    monkeypatch.setattr(graph, "MAIN", GraphProblem("star 4x2", 4, 2, ((0, 1), (0, 2), (0, 3)), 5))
+    monkeypatch.setattr(graph.PGMax, "missing", lambda self: "PGMax is not here")
+    file = tmp_path / "rows.json"
+    result = run("bench", "graph", "--quick", "--seconds", "0", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    assert "left out: PGMax is not here" in result.output
+    assert "star 4x2" in result.output
+    rows = json.loads(file.read_text())
+    assert [row["what"] for row in rows] == ["100 sweeps", "sum-product"]
+    for row in rows:
+        assert row["peer"].startswith("numpy loop, scaled up from ")
+        assert row["ours_ms"] > 0
+        assert row["peer_ms"] > 0
+
+
+def test_bench_graph_refuses_an_interpreter_that_is_not_there(tmp_path):
+    result = run("bench", "graph", "--pgmax-python", str(tmp_path / "python"))
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):

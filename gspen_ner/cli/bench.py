@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,6 +46,48 @@ def bench_chain(
     if not quick:
         rows += [*chain.run_per_position(seconds), *chain.run_scaling(seconds)]
     console.print(timing.as_table("chain inference, (batch, length, labels), float32", rows, chain.BARS))
+    if json_file is not None:
+        timing.write_json(rows, json_file)
+
+
+@bench.command("graph")
+@clear_errors
+def bench_graph(
+    json_file: JsonFile = None,
+    seconds: Seconds = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the complete graph, briefly.")] = False,
+    pgmax_python: Annotated[
+        Path | None,
+        typer.Option(
+            help="An interpreter that has PGMax 0.6.1, which needs an old JAX.", envvar="GSPEN_PGMAX_PYTHON",
+            exists=True, dir_okay=False, show_default="this one, if it has it",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Message passing on factor graphs beside a plain numpy loop and PGMax: 128 examples, 100 sweeps.
+
+    Each row first checks that both sides give the same beliefs (with PGMax, whose objective is another where
+    there are loops, on trees only). The numpy loop is timed on few examples and sweeps, and scaled up.
+
+    Examples:
+        gspen-ner bench graph
+
+        gspen-ner bench graph --json graph.json --seconds 5
+
+        gspen-ner bench graph --quick --pgmax-python ~/pgmax/bin/python
+    """
+    from gspen_ner.bench import graph, timing
+
+    check_writable(json_file, "--json")
+    seconds = min(seconds, 0.3) if quick else seconds
+    rows: list[timing.Row] = []
+    peers, missing = graph.find_peers(pgmax_python)
+    for reason in missing:
+        console.print(f"left out: {reason}", style="yellow")
+    pairs = [(problem, peer) for problem in ((graph.MAIN,) if quick else graph.CASES) for peer in peers]
+    for problem, peer in track(pairs, "measuring", console=console, transient=True):
+        rows += graph.run_contest(problem, peer, seconds)
+    console.print(timing.as_table("message passing, batch 128, float32", rows, graph.BARS))
     if json_file is not None:
         timing.write_json(rows, json_file)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.logging import RichHandler
 from rich.table import Table
 
 from gspen_ner.cli.shared import clear_errors, console
+
+if TYPE_CHECKING:
+    from gspen_ner.recipe import OCRRecipe, TaggerRecipe
 
 
 @clear_errors
@@ -28,10 +31,11 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
 ) -> None:
-    """Train a tagger by a recipe: the base model, then the global term on top of it.
+    """Train by a recipe: a tagger with its global term on top, or all systems of another task.
 
     The run's folder gets the resolved recipe, metrics as JSON lines, a log, the results, and the best model
-    in `model`. Killing it loses at most the current epoch (with Flair's trainer, the current stage).
+    in `model`. Killing it loses at most the current epoch (with Flair's trainer, the current stage; on other
+    tasks, the current system).
 
     Examples:
         gspen-ner train quickstart
@@ -41,35 +45,44 @@ def train(
         GSPEN_DATA=/data gspen-ner train conll03_fast --resume
 
         gspen-ner train my_recipe.yaml --set data.train=train.conll
+
+        gspen-ner train ocr --set data.letters=English/Fnt --output runs/ocr
     """
-    from gspen_ner.recipe import load_recipe
+    from gspen_ner.recipe import OCRRecipe, load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
     folder = output or Path("runs") / Path(recipe).stem
-    with console.status("loading libraries"):
-        from gspen_ner.experiments.showcase import showcase
-        from gspen_ner.experiments.tables import evaluation_summary, results_table, trials_table
-        from gspen_ner.experiments.trials import gather, make_runs, open_folder, train_runs
-
-    runs = make_runs(loaded, folder)
-    open_folder(loaded, folder, resume)
-    _log_to(folder / "log.txt")
     try:
-        results = train_runs(runs, loaded.drop_worst)
+        if isinstance(loaded, OCRRecipe):
+            _train_ocr(loaded, folder, resume)
+        else:
+            _train_tagger(loaded, folder, resume, Path(recipe).stem)
     except KeyboardInterrupt:
         changes = [part for change in overrides or [] for part in ("--set", change)]
         again = shlex.join(["gspen-ner", "train", recipe, *changes, "--output", str(folder), "--resume"])
         console.print(f"\ninterrupted; go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    console.print(results_table(results, f"{Path(recipe).stem}: F1 of whole entities (seqeval, strict)"))
-    if loaded.trials > 1:
+
+
+def _train_tagger(recipe: TaggerRecipe, folder: Path, resume: bool, name: str) -> None:
+    with console.status("loading libraries"):
+        from gspen_ner.experiments.showcase import showcase
+        from gspen_ner.experiments.tables import evaluation_summary, results_table, trials_table
+        from gspen_ner.experiments.trials import gather, make_runs, open_folder, train_runs
+
+    runs = make_runs(recipe, folder)
+    open_folder(recipe, folder, resume)
+    _log_to(folder / "log.txt")
+    results = train_runs(runs, recipe.drop_worst)
+    console.print(results_table(results, f"{name}: F1 of whole entities (seqeval, strict)"))
+    if recipe.trials > 1:
         console.print(trials_table(results, "all trials"))
         gather(folder, runs, results)
     else:
         last = results[0].test or results[0].dev
-        for line in evaluation_summary(last, loaded.system):
+        for line in evaluation_summary(last, recipe.system):
             console.print(line, highlight=False)
-        for text in showcase(loaded, folder):
+        for text in showcase(recipe, folder):
             console.print(text)
         console.print(
             f"\nThe model is in {folder / 'model'}. Use it:\n"
@@ -78,6 +91,28 @@ def train(
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _train_ocr(recipe: OCRRecipe, folder: Path, resume: bool) -> None:
+    with console.status("loading libraries"):
+        from gspen_ner.experiments.ocr_run import OCRRun
+        from gspen_ner.experiments.ocr_tables import ocr_tables
+        from gspen_ner.experiments.trials import open_folder
+        from gspen_ner.report.ocr_figures import draw_figures
+        from gspen_ner.report.ocr_samples import sample_figure
+
+    run = OCRRun(recipe, folder)
+    open_folder(recipe, folder, resume)
+    _log_to(folder / "log.txt")
+    console.print(run.said(), highlight=False, soft_wrap=True)
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    sample_figure({alpha: run.data(alpha)["test"] for alpha in recipe.alphas}, figures / "samples.png")
+    results = run.train()
+    for table in ocr_tables(recipe, results):
+        console.print(table)
+    draw_figures(recipe, results, figures)
+    console.print(f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True)
 
 
 @clear_errors

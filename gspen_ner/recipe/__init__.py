@@ -1,7 +1,8 @@
 """Recipes: everything that defines an experiment, as a YAML file that is checked when it is read."""
 
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
-from gspen_ner.recipe.loading import AnyRecipe, expand, find_recipe, load_recipe, recipe_names
+from gspen_ner.recipe.loading import AnyRecipe, TaggerRecipe, expand, find_recipe, load_recipe, recipe_names
+from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, Training
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "FlairRecipe",
     "FlairTraining",
     "Inference",
+    "OCRRecipe",
     "Recipe",
+    "TaggerRecipe",
     "TermTraining",
     "Training",
     "expand",

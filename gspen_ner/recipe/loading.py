@@ -18,9 +18,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gspen_ner.recipe.flair import FlairRecipe
+from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Recipe
 
-AnyRecipe = Recipe | FlairRecipe
+TaggerRecipe = Recipe | FlairRecipe
+AnyRecipe = TaggerRecipe | OCRRecipe
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
@@ -38,7 +40,11 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     entries = _read(file)
     for override in overrides:
         _override(entries, override)
-    kind: type[AnyRecipe] = FlairRecipe if entries.get("host") == "flair" else Recipe
+    kind: type[AnyRecipe] = Recipe
+    if entries.get("task") == "ocr":
+        kind = OCRRecipe
+    elif entries.get("host") == "flair":
+        kind = FlairRecipe
     try:
         return kind.model_validate(entries)
     except ValidationError as error:
@@ -170,7 +176,7 @@ def _explain(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
 
 def _place(keys: Sequence[str | int]) -> Iterator[str]:
     """Where an error is, without the names of variants that pydantic puts in behind terms.0 and solver."""
-    variants = ["padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe"]
+    variants = ["padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe", "saddle_point"]
     variants += ["words", "characters", "flair", "transformer"]
     for before, key in zip(("", *keys), keys, strict=False):
         if key not in variants or not (before == "solver" or isinstance(before, int)):

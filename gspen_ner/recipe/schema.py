@@ -120,12 +120,20 @@ class FrankWolfeSolver(Section):
     oracle: Literal["smooth", "vertex"] = "smooth"
 
 
+class SaddlePointSolver(Section):
+    """See `gspen_ner.SaddlePoint`; for NLStruct only."""
+
+    name: Literal["saddle_point"]
+    average_after: int = Field(50, ge=0)
+    step_size: float = Field(0.9, gt=0)
+
+
 class Inference(Section):
     """See `gspen_ner.GSPENHead`."""
 
-    solver: Annotated[MirrorDescentSolver | FrankWolfeSolver, Field(discriminator="name")] = (
-        MirrorDescentSolver()
-    )
+    solver: Annotated[
+        MirrorDescentSolver | FrankWolfeSolver | SaddlePointSolver, Field(discriminator="name")
+    ] = MirrorDescentSolver()
     temperature: float = Field(1.0, ge=0)
     cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
     loss: Literal["hinge", "fixed_point"] = "hinge"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from string import ascii_lowercase
 
+import numpy as np
 import torch
+from jaxtyping import UInt8
 
 from gspen_ner.tasks.ocr_words import OCRSplit
 
@@ -38,9 +40,9 @@ def sample_figure(by_alpha: dict[float, OCRSplit], file: Path, rows: int = 3) ->
     figure.savefig(file, format="png", dpi=200)
 
 
-def _strip(split: OCRSplit, row: int) -> torch.Tensor:
+def _strip(split: OCRSplit, row: int) -> UInt8[np.ndarray, "28 columns"]:
     """The letters of a word side by side."""
     letters = split.images[row]
     gap = letters.new_full((letters.shape[1], _GAP), 255)
     parts = [part for letter in letters for part in (letter, gap)]
-    return torch.cat(parts[:-1], dim=1)
+    return torch.cat(parts[:-1], dim=1).numpy()

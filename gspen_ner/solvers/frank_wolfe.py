@@ -82,10 +82,10 @@ class FrankWolfe:
         state = tried.where(accepted, replace(state, curvature=state.curvature * 2))
         return replace(state, moved=accepted)
 
-    def finish(self, objective: Objective, state: FrankWolfeState) -> tuple[Parts, Parts]:
+    def finish(self, objective: Objective, state: FrankWolfeState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
         """Theta: the linearised scores at the iterate, over the temperature if there is one."""
         theta = (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
-        return theta, state.marginals
+        return theta, state.marginals, state.value
 
     def _towards(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
         return state.marginals * (1 - gamma) + state.target * gamma

@@ -95,10 +95,10 @@ class MirrorDescent:
             return tried
         return replace(tried.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
 
-    def finish(self, objective: Objective, state: MirrorState) -> tuple[Parts, Parts]:
+    def finish(self, objective: Objective, state: MirrorState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
         theta = objective.linear * state.scale + state.dual
         complete = state.marginals.edges is not None
-        return theta, state.marginals if complete else objective.polytope.marginals(theta)
+        return theta, state.marginals if complete else objective.polytope.marginals(theta), state.value
 
     def _evaluate(
         self, objective: Objective, scale: float | Tensor, dual: Parts, step_size: Tensor

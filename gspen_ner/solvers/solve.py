@@ -27,7 +27,7 @@ class Solver(Protocol):
 
     @property
     def monotone(self) -> bool:
-        """Whether the objective never falls, so that the last state is the best."""
+        """Whether the last state is the one to give back: F never falls, or an average is taken."""
 
     def prepare(self, objective: Objective) -> Objective:
         """The objective in the layout that the algorithm needs."""
@@ -38,8 +38,8 @@ class Solver(Protocol):
     def step(self, objective: Objective, state: Any, number: int) -> SolverState:
         """One step, counted from 1: at most one new evaluation of the objective."""
 
-    def finish(self, objective: Objective, state: Any) -> tuple[Parts, Parts]:
-        """Theta, the scores whose best labelling is the prediction, and the marginals with their edges."""
+    def finish(self, objective: Objective, state: Any) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
+        """Theta, whose best labelling is the prediction, the marginals with their edges, and F there."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def solve(
 
     Args:
         objective: F at one batch.
-        solver: `MirrorDescent(...)` or `FrankWolfe(...)`.
+        solver: `MirrorDescent(...)`, `FrankWolfe(...)` or, for `NLStruct`, `SaddlePoint(...)`.
         max_steps: steps after which an example is given back as it is.
         tolerance: an example has converged when its residual is below this; 0 takes all steps.
         stop: the residual is the solver's `"gap"` (zero only at a stationary point, and a bound of the
@@ -182,9 +182,9 @@ class _Run:
         if len(self.rows):
             self._keep(torch.ones_like(self.rows, dtype=torch.bool))
         final = self.final
-        theta, marginals = self.solver.finish(self.whole, final)
+        theta, marginals, value = self.solver.finish(self.whole, final)
         trace = None
         if self.history is not None:
             values, residuals = zip(*self.history, strict=True)
             trace = Trace(torch.stack(values), torch.stack(residuals))
-        return Solution(theta, marginals, final.value, self.steps, self.final_residual, self.converged, trace)
+        return Solution(theta, marginals, value, self.steps, self.final_residual, self.converged, trace)

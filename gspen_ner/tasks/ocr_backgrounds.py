@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from gspen_ner.tasks.ocr_letters import SIZE
 
-Photo = UInt8[np.ndarray, "rows columns"]
+Photo = UInt8[np.ndarray, "_ _"]
 """A grey photograph, or a part of one."""
 
 MANY = 10
@@ -129,7 +129,7 @@ def cut_patches(
         raise ValueError(f"expected photographs of at least {SIZE} x {SIZE} pixels, got {small or 'none'}")
     places = np.array([(rows - SIZE + 1) * (columns - SIZE + 1) for rows, columns in (p.shape for p in pool)])
     ends = places.cumsum()
-    chosen = pick(draws, ends[-1])
+    chosen = pick(draws, int(ends[-1]))
     owner = np.searchsorted(ends, chosen, side="right")
     patches = np.empty((len(draws), SIZE, SIZE), dtype=np.uint8)
     for number in np.unique(owner):

@@ -41,6 +41,7 @@ Files = dict[str, Callable[[], IO[bytes]]]
 _LAYOUT = "Sample011/img011-00001.png to Sample062/..., as in Chars74k's English Fnt set"
 _PICTURE = re.compile(r"(?:^|/)(Fnt/)?Sample([0-9]{3})/img([0-9]{3})-([0-9]{1,9})\.png\Z")
 _MOST_BYTES, _MOST_PIXELS = 1 << 20, 1 << 20  # of a picture; those of Chars74k are much smaller
+_DAMAGE = (OSError, EOFError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 _NO_LETTERS = ("cmex", "cmsy", "stixsiz", "stixnonuni", "symbol", "dings", "dingbat", "emoji", "icon", "math")
 _FINE = 4  # letters are drawn this much larger, then reduced
 _STYLES = ((26, 0, 0.0), (25, 2, 0.0), (23, 0, 0.25))  # height of the tallest letter, bolder by, slant
@@ -112,17 +113,16 @@ def _from_arrays(path: Path) -> Letters:
     images, characters, fonts = _load_arrays(path)
     if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != (SIZE, SIZE):
         raise ValueError(f"{path}: expected images as uint8 [n, 28, 28], got {images.dtype} {images.shape}")
-    if characters.dtype.kind not in "US" or characters.shape != images.shape[:1]:
-        raise ValueError(
-            f"{path}: expected label as one character for each of {len(images)} images, "
-            f"got {characters.dtype} {characters.shape}"
-        )
-    if fonts.dtype.kind not in "iu" or fonts.shape != images.shape[:1]:
-        raise ValueError(
-            f"{path}: expected font as one number for each of {len(images)} images, "
-            f"got {fonts.dtype} {fonts.shape}"
-        )
-    small = np.char.lower(characters.astype(str))
+    for name, array, kinds, what in (
+        ("label", characters, "U", "character"),
+        ("font", fonts, "iu", "number"),
+    ):
+        if array.dtype.kind not in kinds or array.shape != images.shape[:1]:
+            raise ValueError(
+                f"{path}: expected {name} as a {what} for each of {len(images)} images, "
+                f"got {array.dtype} {array.shape}"
+            )
+    small = np.char.lower(characters)
     unknown = sorted(set(small.tolist()) - set(ascii_lowercase + digits))
     if unknown:
         raise ValueError(f"{path}: expected letters and digits as label, got {unknown[:5]}")
@@ -152,34 +152,30 @@ def _load_arrays(path: Path) -> list[np.ndarray]:
 
 def _from_pictures(path: Path) -> Letters:
     """A folder or an archive in the layout of Chars74k."""
-    images, labels, fonts = [], [], []
+    read = {}
     with _opened(path) as files:
-        found = [(match, name) for name in sorted(files) if (match := _PICTURE.search(name))]
+        found = {name: match for name in files if (match := _PICTURE.search(name))}
         # A folder may also hold Chars74k's photographs, whose files are named alike.
-        only_fonts = any(match[1] for match, _ in found)
-        for match, name in found:
-            if only_fonts and not match[1]:
-                continue
-            label = _label(path, match, name)
+        only_fonts = any(match[1] for match in found.values())
+        for name, match in found.items():  # in the archive's order: going back in a .tgz is slow
+            label = _label(path, match, name) if match[1] or not only_fonts else None
             if label is not None:
-                images.append(_picture(f"{path}: {name}", files[name]))
-                labels.append(label)
-                fonts.append(int(match[4]))
-    if not images:
+                read[name] = _picture(f"{path}: {name}", files[name]), label, int(match[4])
+    if not read:
         raise ValueError(f"{path}: expected letter images named {_LAYOUT}, found none")
+    images, labels, fonts = zip(*(read[name] for name in sorted(read)), strict=True)
     return _letters(str(path), np.stack(images), np.array(labels), np.array(fonts))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Files]:
     """The files of a folder or archive by name; nothing is unpacked to disk, and names are only compared."""
-    damage = (OSError, EOFError, RuntimeError, NotImplementedError, tarfile.TarError, zipfile.BadZipFile)
     try:
         if path.is_dir():
-            found = (file for file in path.rglob("*.png") if file.is_file())
-            yield {
-                file.relative_to(path).as_posix(): cast(Callable, partial(file.open, "rb")) for file in found
+            found = {
+                file.relative_to(path).as_posix(): file for file in path.rglob("*.png") if file.is_file()
             }
+            yield {name: cast(Callable, partial(file.open, "rb")) for name, file in found.items()}
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as zipped:
                 yield {info.filename: partial(zipped.open, info) for info in zipped.infolist()}
@@ -189,7 +185,7 @@ def _opened(path: Path) -> Iterator[Files]:
                 yield {member.name: cast(Callable, partial(tar.extractfile, member)) for member in members}
         else:
             raise ValueError(f"{path}: expected an .npz file, a folder, or a .zip or .tgz archive")
-    except (*damage, zlib.error) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path}: cannot be read: {error}") from None
 
 
@@ -228,7 +224,9 @@ def _drawn() -> Letters:
     images = []
     for font in _fonts():
         styles = [_draw(font, *style) for style in _STYLES]
-        if all(len(np.unique(style, axis=0)) == 26 and style.any((1, 2)).all() for style in styles):
+        if all(
+            style.any((1, 2)).all() and len({image.tobytes() for image in style}) == 26 for style in styles
+        ):
             images.append(np.concatenate(styles))
     if not images:
         raise ValueError("no installed font has the letters a to z; give a file of letter images instead")
@@ -271,7 +269,8 @@ def _draw(font: FreeTypeFont, height: int, bolder: int, slant: float) -> UInt8[n
         image = Image.new("L", (side, side))
         corner = ((side - left - right) / 2, (side - top - bottom) / 2)
         ImageDraw.Draw(image).text(corner, letter, fill=255, font=font, stroke_width=bolder)
-        shear = (1, slant, -slant * side / 2, 0, 1, 0)
-        image = image.transform(image.size, Image.Transform.AFFINE, shear, Image.Resampling.BILINEAR)
+        if slant:
+            shear = (1, slant, -slant * side / 2, 0, 1, 0)
+            image = image.transform(image.size, Image.Transform.AFFINE, shear, Image.Resampling.BILINEAR)
         images.append(np.array(image.reduce(_FINE)))
     return np.stack(images)

@@ -147,11 +147,11 @@ class _Pool:
 
 def _split_letters(letters: Letters, needed: Int64[np.ndarray, " needed"], seed: int) -> list[_Pool]:
     """Deal out the fonts; each split must have every letter that the words need."""
-    groups = np.random.default_rng((seed, len(SPLITS))).permutation(np.unique(letters.group))
+    groups = np.random.default_rng((seed, len(SPLITS))).permutation(letters.group.unique().numpy())
     ends = [round(share * len(groups)) for share in accumulate(SHARES)]
     pools = []
     for name, start, end in zip(SPLITS, [0, *ends], ends, strict=False):
-        rows = np.flatnonzero(np.isin(letters.group, groups[start:end]))
+        rows = np.flatnonzero(np.isin(letters.group.numpy(), groups[start:end]))
         labels = letters.labels.numpy()[rows]
         counts = np.bincount(labels, minlength=len(ascii_lowercase))
         missing = [ascii_lowercase[label] for label in needed if counts[label] == 0]

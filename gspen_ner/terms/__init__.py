@@ -4,7 +4,9 @@ from typing import Any
 
 from gspen_ner.terms.convolution import Convolution
 from gspen_ner.terms.document import DocumentConsistency, match_mentions, mention_numbers
+from gspen_ner.terms.nlstruct import NLStruct
 from gspen_ner.terms.padded_mlp import PaddedMLP
+from gspen_ner.terms.region_mlp import RegionMLP
 from gspen_ner.terms.term import Context, GlobalTerm, TermSum
 
 __all__ = [
@@ -12,7 +14,9 @@ __all__ = [
     "Convolution",
     "DocumentConsistency",
     "GlobalTerm",
+    "NLStruct",
     "PaddedMLP",
+    "RegionMLP",
     "TermSum",
     "make_term",
     "match_mentions",
@@ -23,6 +27,8 @@ TERMS: dict[str, type[GlobalTerm]] = {
     "padded_mlp": PaddedMLP,
     "convolution": Convolution,
     "document": DocumentConsistency,
+    "region_mlp": RegionMLP,
+    "nlstruct": NLStruct,
 }
 
 

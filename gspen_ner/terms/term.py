@@ -85,14 +85,13 @@ class GlobalTerm(nn.Module, ABC):
         with torch.inference_mode(False), torch.enable_grad():
             leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
             value = self(potentials, leaf, context, noise)
-            grads = torch.autograd.grad(value.sum(), self.read_parts(leaf), materialize_grads=True)
-        return value.detach(), Parts(*grads)
+            read = self.read_parts(leaf)
+            grads = iter(torch.autograd.grad(value.sum(), read.tensors(), materialize_grads=True))
+        return value.detach(), read.map(lambda _: next(grads))
 
-    def read_parts(self, marginals: Parts) -> list[Tensor]:
-        """The tensors of the marginals that the term reads."""
-        if self.edge_inputs == "none" or marginals.edges is None:
-            return [marginals.nodes]
-        return [marginals.nodes, marginals.edges]
+    def read_parts(self, marginals: Parts) -> Parts:
+        """What the term reads of the marginals."""
+        return Parts(marginals.nodes) if self.edge_inputs == "none" else marginals
 
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
         """Dropout masks for one batch; None for a term without dropout."""

@@ -1,0 +1,82 @@
+"""Message passing on factor graphs beside a plain loop and PGMax."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import combinations, pairwise
+from pathlib import Path
+
+from gspen_ner.bench.graph_peers import SUM_PRODUCT, GraphPeer, GraphProblem, NumpyLoop, PGMax
+from gspen_ner.bench.timing import MIN_TURNS, TURN_SECONDS, Row
+
+
+def _grid(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
+    """Each node joined to its right and its lower neighbour."""
+    right = [(node, node + 1) for node in range(rows * columns) if (node + 1) % columns]
+    return tuple(right + [(node, node + columns) for node in range((rows - 1) * columns)])
+
+
+CHAIN = GraphProblem("chain 5x26", 5, 26, tuple(pairwise(range(5))))
+STAR = GraphProblem("star 159x2", 159, 2, tuple((0, leaf) for leaf in range(1, 159)))
+MAIN = GraphProblem("complete 24x2", 24, 2, tuple(combinations(range(24), 2)))
+GRID = GraphProblem("grid 20x20x2", 400, 2, _grid(20, 20))
+CASES = (CHAIN, STAR, MAIN, GRID)
+BARS = {
+    **{(case.name, case.all_sweeps, NumpyLoop.name): 50.0 for case in CASES},
+    **{(case.name, SUM_PRODUCT, NumpyLoop.tree_name): 50.0 for case in (CHAIN, STAR)},
+    (MAIN.name, MAIN.all_sweeps, PGMax.name): 4.0,
+}
+
+
+def find_peers(pgmax_python: Path | None) -> tuple[list[GraphPeer], list[str]]:
+    """Those that can be compared here, and why others cannot."""
+    peers: list[GraphPeer] = [NumpyLoop(), PGMax(pgmax_python)]
+    found, missing = [], []
+    for peer in peers:
+        reason = peer.missing()
+        if reason is None:
+            found.append(peer)
+        else:
+            missing.append(reason)
+    return found, missing
+
+
+def run_contest(problem: GraphProblem, peer: GraphPeer, seconds: float) -> Iterator[Row]:
+    """All that one peer can do on one problem; each is first checked to agree with ours."""
+    with closing(peer.contests(problem)) as contests:
+        for contest in contests:
+            contest.check()
+            ours, theirs = _take_turns((_clock(contest.ours), contest.turn), seconds)
+            yield Row(str(problem), contest.what, ours, contest.peer, theirs)
+
+
+def _take_turns(turns: Sequence[Callable[[], float]], seconds: float) -> list[float]:
+    """Median milliseconds of each, in alternating rounds after one that does not count.
+
+    A turn that is over soon is repeated, so that it is measured warm.
+    """
+    repeats = [max(1, round(TURN_SECONDS / _elapsed(turn))) for turn in turns]
+    times: list[list[float]] = [[] for _ in turns]
+    stop = time.perf_counter() + seconds
+    while len(times[0]) < MIN_TURNS or time.perf_counter() < stop:
+        for turn, count, record in zip(turns, repeats, times, strict=True):
+            record.append(statistics.fmean(turn() for _ in range(count)))
+    return [1e3 * statistics.median(record) for record in times]
+
+
+def _clock(function: Callable[[], object]) -> Callable[[], float]:
+    def turn() -> float:
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    return turn
+
+
+def _elapsed(turn: Callable[[], float]) -> float:
+    """How long a turn really takes, after a first one, which may compile."""
+    turn()
+    return _clock(turn)()

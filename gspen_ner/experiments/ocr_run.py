@@ -1,0 +1,117 @@
+"""All cells of the OCR experiment: alphas, training sizes and seeds, and the study of inference.
+
+run folder      recipe.yaml  log.txt  results.json
+                alpha-A/size-N/seed-S/SYSTEM/           see `ocr_cell`
+                figures/*.png with the figures that they show beside them as *.json
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from string import ascii_lowercase
+
+from gspen_ner.experiments.ocr_cell import Cell, SystemResult
+from gspen_ner.files import write_whole
+from gspen_ner.recipe import Inference, expand
+from gspen_ner.recipe.ocr import OCRRecipe
+from gspen_ner.tasks.ocr_backgrounds import read_backgrounds
+from gspen_ner.tasks.ocr_letters import read_letters
+from gspen_ner.tasks.ocr_words import OCRData, choose_words, make_ocr_data
+
+logger = logging.getLogger(__name__)
+BASES = ("struct", "struct_without_entropy")
+SCHEDULES = {
+    "mirror_descent": {"ours": "backtracking", "paper": "sqrt"},
+    "frank_wolfe": {"ours": "line_search", "paper": "harmonic"},
+}
+
+
+class OCRRun:
+    """One run of an OCR recipe in a folder.
+
+    Args:
+        recipe: what to do.
+        folder: where; made if needed.
+    """
+
+    def __init__(self, recipe: OCRRecipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        data = recipe.data
+        self.letters = read_letters(None if data.letters is None else expand(data.letters))
+        self.backgrounds = read_backgrounds(None if data.backgrounds is None else expand(data.backgrounds))
+        self.words = choose_words(self.letters.alphabet, data.words)
+
+    def said(self) -> str:
+        """What the words are made of."""
+        missing = "".join(sorted(set(ascii_lowercase) - set(self.letters.alphabet)))
+        without = f", without {', '.join(missing)}" if missing else ""
+        return (
+            f"letters: {len(self.letters.labels)} images from {self.letters.source}{without}; "
+            f"{len(self.backgrounds)} photographs behind them; {len(self.words)} words: {' '.join(self.words)}"
+        )
+
+    def data(self, alpha: float) -> OCRData:
+        """The words with one weight of the background."""
+        data = self.recipe.data
+        sizes = (max(self.recipe.sizes), data.dev, data.test)
+        return make_ocr_data(self.letters, self.backgrounds, alpha, sizes, data.seed, self.words)
+
+    def train(self) -> list[SystemResult]:
+        """Train what is not there yet; the results of everything, also as results.json."""
+        results = []
+        for alpha in self.recipe.alphas:
+            data = self.data(alpha)
+            for size in self.recipe.sizes if alpha == self.recipe.alpha else (self.recipe.size,):
+                for seed in self.recipe.seeds:
+                    cell = self._cell(data, alpha, size, seed)
+                    results += self._systems(cell)
+        if self.recipe.study.max_steps:
+            data = self.data(self.recipe.alpha)
+            for seed in self.recipe.study.seeds:
+                results += self._study(self._cell(data, self.recipe.alpha, self.recipe.size, seed))
+        entries = [asdict(result) for result in results]
+        write_whole(self.folder / "results.json", json.dumps(entries, indent=2) + "\n")
+        return results
+
+    def _cell(self, data: OCRData, alpha: float, size: int, seed: int) -> Cell:
+        folder = self.folder / f"alpha-{alpha:g}" / f"size-{size}" / f"seed-{seed}"
+        return Cell(self.recipe, data, alpha, size, seed, folder)
+
+    def _systems(self, cell: Cell) -> Iterator[SystemResult]:
+        _ = cell.unary, cell.struct
+        names = ["unary", "struct"]
+        if "spen" in self.recipe.systems:
+            cell.spen()
+        if "gspen" in self.recipe.systems:
+            cell.gspen()
+        if "nlstruct" in self.recipe.systems:
+            names.append("struct_without_entropy")
+            cell.nlstruct()
+        for name in [*names, *self.recipe.systems]:
+            yield cell.result(name)
+
+    def _study(self, cell: Cell) -> Iterator[SystemResult]:
+        """GSPEN from both Structs, by both solvers, with and without entropy, by the number of steps."""
+        for name, base, inference in study_cases(self.recipe.study.max_steps, self.recipe.gspen.inference):
+            cell.gspen(name, getattr(cell, base), inference, self.recipe.study.max_updates)
+            yield cell.result(name)
+
+
+def study_cases(max_steps: Sequence[int], inference: Inference) -> Iterator[tuple[str, str, Inference]]:
+    """Name, base and inference of each GSPEN of the study."""
+    entries = inference.model_dump()
+    for base in BASES:
+        for solver, schedules in SCHEDULES.items():
+            for entropy in (1.0, 0.0):
+                for steps_of, schedule in schedules.items():
+                    for steps in max_steps:
+                        chosen = {"name": solver, "schedule": schedule}
+                        if solver == "frank_wolfe" and steps_of == "paper":
+                            chosen["oracle"] = "vertex"
+                        changed = {"solver": chosen, "temperature": entropy, "max_steps": steps}
+                        name = f"study-{base}-{solver}-{'entropy' if entropy else 'none'}-{steps_of}-{steps}"
+                        yield name, base, Inference.model_validate(entries | changed)

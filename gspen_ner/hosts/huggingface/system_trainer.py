@@ -1,0 +1,184 @@
+"""Training of the graph systems by `transformers.Trainer`, with the best weights on dev kept in memory.
+
+A system trains in minutes, so it has no checkpoints: a run that is killed trains it again.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
+
+from gspen_ner.hosts.huggingface.run_log import QuietProgress
+from gspen_ner.recipe.ocr import SystemTraining
+
+PREDICTION_BATCH = 512
+
+
+@dataclass(frozen=True)
+class Examples(Dataset):
+    """Inputs and labels of one split, read a batch at a time."""
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitems__(self, rows: list[int]) -> dict[str, Tensor]:
+        return {"inputs": self.inputs[rows], "labels": self.labels[rows]}
+
+    def first(self, count: int) -> Examples:
+        """The first so many."""
+        return Examples(self.inputs[:count], self.labels[:count])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What there is to know of a training."""
+
+    score: float
+    """The best on dev."""
+    updates: int
+    """Until the best on dev."""
+    seconds_an_epoch: float
+    """Without evaluation."""
+    inference_steps: float
+    """A training example's, on average over the last epoch; 0 without a global term."""
+    negative_losses: float
+    """The share of examples whose inference ended below the gold labels, likewise."""
+
+
+def train_system(
+    system: nn.Module,
+    train: Examples,
+    dev: Examples,
+    score: Callable[[Tensor, Tensor], float],
+    training: SystemTraining,
+    seed: int,
+) -> Trained:
+    """Train what requires gradients; the system ends with its best weights on dev.
+
+    Args:
+        system: a `UnarySystem` or `GraphSystem`.
+        train, dev: what it learns from and is judged by.
+        score: of predicted and gold labels; larger is better.
+        training: how.
+        seed: of dropout and of the order of examples.
+    """
+    transformers.logging.set_verbosity_error()
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = SystemTrainer(system, train, dev, score, training, seed, folder)
+        start = time.perf_counter()
+        trainer.train()
+        if trainer.state.global_step % trainer.args.eval_steps:
+            trainer.evaluate()
+    seconds = time.perf_counter() - start - trainer.evaluation_seconds
+    assert trainer.best is not None
+    system.load_state_dict(trainer.best, strict=False)
+    an_epoch = -(-len(train) // training.batch_size)
+    steps, negative = (
+        statistics.fmean(values) for values in zip(*trainer.watched[-an_epoch:], strict=True)
+    )
+    epochs = trainer.state.global_step / an_epoch
+    return Trained(trainer.best_score, trainer.best_update, seconds / epochs, steps, negative)
+
+
+def predictions(system: nn.Module, inputs: Tensor) -> Tensor:
+    """The labels that a system predicts."""
+    assert callable(system.predict)
+    was_training = system.training
+    system.eval()
+    with torch.no_grad():
+        found = torch.cat([system.predict(part) for part in inputs.split(PREDICTION_BATCH)])
+    system.train(was_training)
+    return found
+
+
+class SystemTrainer(Trainer):
+    """Trainer's loop, our loss, and evaluation by our own decoding."""
+
+    def __init__(
+        self,
+        system: nn.Module,
+        train: Examples,
+        dev: Examples,
+        score: Callable[[Tensor, Tensor], float],
+        training: SystemTraining,
+        seed: int,
+        folder: str,
+    ) -> None:
+        self.dev, self.score, self.training = dev, score, training
+        self.best: dict[str, Tensor] | None = None
+        self.best_score, self.best_update, self.worse = -1.0, 0, 0
+        self.evaluation_seconds = 0.0
+        self.watched: list[tuple[float, float]] = []
+        learned = [weight for weight in system.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(learned, training.learning_rate)
+        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+        super().__init__(
+            model=system,
+            args=self._arguments(training, seed, folder, -(-len(train) // training.batch_size)),
+            train_dataset=train,
+            eval_dataset=dev,
+            data_collator=_as_it_is,
+            optimizers=(optimizer, constant),
+        )
+        self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
+        if sys.stderr.isatty():
+            self.add_callback(QuietProgress)
+
+    @staticmethod
+    def _arguments(training: SystemTraining, seed: int, folder: str, an_epoch: int) -> TrainingArguments:
+        return TrainingArguments(
+            output_dir=folder,
+            max_steps=training.max_updates,
+            per_device_train_batch_size=training.batch_size,
+            max_grad_norm=training.clip,
+            eval_strategy="steps",
+            eval_steps=max(training.evaluate_every, an_epoch),
+            save_strategy="no",
+            logging_strategy="no",
+            remove_unused_columns=False,
+            report_to=[],
+            seed=seed,
+            use_cpu=not torch.cuda.is_available(),
+            dataloader_pin_memory=torch.cuda.is_available(),
+            disable_tqdm=True,
+        )
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+        found = model(**inputs)
+        self.watched.append((found.steps, found.negative))
+        return found.loss
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """The score on dev; stops the training when it has not risen for too long."""
+        start = time.perf_counter()
+        value = self.score(predictions(self.model, self.dev.inputs), self.dev.labels)
+        if value > self.best_score:
+            learned = {name for name, weight in self.model.named_parameters() if weight.requires_grad}
+            state = self.model.state_dict()
+            self.best = {name: state[name].detach().clone() for name in learned}
+            self.best_score, self.best_update, self.worse = value, self.state.global_step, 0
+        else:
+            self.worse += 1
+        if self.worse >= self.training.patience:
+            self.control.should_training_stop = True
+        self.evaluation_seconds += time.perf_counter() - start
+        return {"eval_score": value}
+
+
+def _as_it_is(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    return batch

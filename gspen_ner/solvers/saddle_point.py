@@ -1,0 +1,140 @@
+"""NLStruct's own inference: a saddle point in beliefs, slack and multipliers, by Chambolle and Pock's steps.
+
+    min_lambda max_{y, p in M}  T'(y) + <lambda, f * p - y> + <cost, p> + temperature * H(p)
+
+    lambda <- lambda - sigma (f * (2p - p_before) - (2y - y_before))        (extrapolated constraint)
+    y      <- y + eta (grad T'(y) - lambda)
+    p      <- argmax <lambda * f + cost, p> + temperature * H(p) - KL(p, p_before) / eta
+
+The result is the average of p over the last iterations, as NLStruct's authors have it. T' need not be
+concave, so nothing guarantees convergence: the gap tells how far the constraint y = f * p and the slack's
+own optimality grad T'(y) = lambda are from holding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gspen_ner.objective import Objective
+from gspen_ner.parts import Parts
+from gspen_ner.solvers.state import SolverState
+from gspen_ner.terms.nlstruct import NLStruct
+
+
+@dataclass(frozen=True)
+class SaddleState(SolverState):
+    """An iterate of all three, where they were extrapolated to, and the average so far (`marginals`)."""
+
+    iterate: Parts
+    theta: Parts
+    """The scores that the iterate is the marginals of."""
+    slack: Parts
+    multipliers: Parts
+    violation: Parts
+    """f * p - y, extrapolated."""
+    step_size: Float[Tensor, " B"]
+
+
+@dataclass(frozen=True)
+class SaddlePoint:
+    """Primal-dual steps for an objective whose term is `NLStruct`.
+
+    Args:
+        average_after: iterations before averaging starts: 50, for `max_steps=100`.
+        step_size: of all three updates, relative to what the largest score allows.
+    """
+
+    average_after: int = 50
+    step_size: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.average_after < 0 or not self.step_size > 0:
+            raise ValueError(
+                "average_after must not be negative and step_size must be positive, "
+                f"got {self.average_after}, {self.step_size}"
+            )
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    def prepare(self, objective: Objective) -> Objective:
+        if not isinstance(objective.term, NLStruct):
+            raise ValueError(f"SaddlePoint solves NLStruct's term only, got {type(objective.term).__name__}")
+        return replace(objective, potentials=objective.polytope.expand(objective.potentials))
+
+    def init(self, objective: Objective) -> SaddleState:
+        term, f = _term(objective), objective.potentials
+        theta = objective.linear * (1 / (objective.temperature or 1.0))
+        marginals = objective.polytope.marginals(theta)
+        slack = term.collect(f, marginals)
+        value, multipliers = term.transform_and_grad(slack)
+        scores = term.collect(f, marginals.map(torch.ones_like))
+        largest = term.flatten(scores).abs().amax(1).double()
+        return SaddleState(
+            marginals=marginals,
+            value=value.double() + _cost(objective, marginals),
+            gap=torch.full_like(largest, torch.inf),
+            moved=torch.ones_like(largest, dtype=torch.bool),
+            iterate=marginals,
+            theta=theta,
+            slack=slack,
+            multipliers=multipliers,
+            violation=slack * 0.0,
+            step_size=self.step_size / (1 + largest**2).sqrt(),
+        )
+
+    def step(self, objective: Objective, state: SaddleState, number: int) -> SaddleState:
+        term, f, eta = _term(objective), objective.potentials, state.step_size
+        multipliers = state.multipliers - state.violation * eta
+        value, slopes = term.transform_and_grad(state.slack)
+        pull = slopes - multipliers
+        slack = state.slack + pull * eta
+        scores = term.collect(f, multipliers)
+        scores = scores if objective.cost is None else scores + objective.cost
+        theta = (state.theta + scores * eta) * (1 / (1 + eta * objective.temperature))
+        iterate = objective.polytope.marginals(theta)
+        before, after = (term.collect(f, p) for p in (state.iterate, iterate))
+        violation = after - slack
+        gap = (violation.inner(violation) + pull.inner(pull)).sqrt()
+        averaged = number - self.average_after
+        mean = iterate
+        if averaged > 1:
+            mean = state.marginals * (1 - 1 / averaged) + iterate * (1 / averaged)
+        return SaddleState(
+            marginals=mean,
+            value=value.double() + multipliers.inner(violation) + _cost(objective, iterate),
+            gap=gap,
+            moved=state.moved,
+            iterate=iterate,
+            theta=theta,
+            slack=slack,
+            multipliers=multipliers,
+            violation=violation + (after - before) - (slack - state.slack),
+            step_size=eta,
+        )
+
+    def finish(self, objective: Objective, state: SaddleState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
+        """Theta: the linearised scores at the average."""
+        value, grad = objective.term_value_and_grad(state.marginals)
+        value = value + objective.linear.dot(state.marginals)
+        tau = objective.temperature
+        if tau > 0:
+            value = value + tau * objective.polytope.entropy(state.marginals)
+        return (objective.linear + grad) * (1 / (tau or 1.0)), state.marginals, value
+
+
+def _term(objective: Objective) -> NLStruct:
+    assert isinstance(objective.term, NLStruct)
+    return objective.term
+
+
+def _cost(objective: Objective, marginals: Parts) -> Float[Tensor, " B"]:
+    """The part of the objective that is linear in p by itself."""
+    if objective.cost is None:
+        return torch.zeros(len(marginals.nodes), device=marginals.nodes.device)
+    return objective.cost.dot(marginals)

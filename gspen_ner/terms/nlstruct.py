@@ -1,0 +1,85 @@
+"""NLStruct (Graber et al. 2018): a nonlinear function of the scores that a labelling collects.
+
+    F(p) = T'(f * p)          *: entry by entry                          (the paper's section 2, NLStruct)
+
+As a term beside the linear score, T(f, p) = T'(f * p) - <f, p>, so that every solver runs on it unchanged and
+starts at the base model's marginals; `SaddlePoint` is NLStruct's own. T' is a perceptron that starts, as its
+authors have it, from an identity and a sum: sum softplus(f * p).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gspen_ner.parts import Parts
+from gspen_ner.terms.softplus_mlp import SoftplusMLP
+from gspen_ner.terms.term import Context, GlobalTerm, Noise
+
+
+class NLStruct(GlobalTerm):
+    """T'(f * p) - <f, p> over nodes and edges.
+
+    Args:
+        num_labels: labels of each node.
+        num_nodes: nodes.
+        num_edges: edges.
+        hidden: hidden units; as many as inputs if not given.
+
+    Example:
+        >>> term = NLStruct(num_labels=2, num_nodes=1)
+        >>> f = Parts(torch.tensor([[[1.0, -1.0]]]))
+        >>> term(f, Parts(torch.tensor([[[1.0, 0.0]]])), Context(torch.ones(1, 1, dtype=torch.bool)))
+        tensor([1.0064], grad_fn=<SubBackward0>)
+    """
+
+    def __init__(self, num_labels: int, num_nodes: int, num_edges: int = 0, hidden: int | None = None) -> None:
+        super().__init__()
+        size = num_nodes * num_labels + num_edges * num_labels**2
+        self.edge_inputs = "positions" if num_edges else "none"
+        self.mlp = SoftplusMLP(size, hidden or size)
+        nn.init.eye_(self.mlp.input.weight)
+        nn.init.zeros_(self.mlp.input.bias)
+        nn.init.ones_(self.mlp.output.weight)
+
+    def forward(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> Float[Tensor, " B"]:
+        collected = self.collect(potentials, marginals)
+        return self.mlp(self.flatten(collected)) - sum(part.flatten(1).sum(1) for part in collected.tensors())
+
+    @torch.no_grad()
+    def value_and_grad(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        collected = self.collect(potentials, marginals)
+        value, slopes = self.transform_and_grad(collected)
+        linear = sum(part.flatten(1).sum(1) for part in collected.tensors())
+        return value - linear, self.collect(potentials, slopes.map(lambda slope: slope - 1))
+
+    def collect(self, potentials: Parts, marginals: Parts) -> Parts:
+        """f * p; forbidden entries (-inf) collect nothing."""
+        scores = potentials.map(lambda tensor: torch.where(torch.isneginf(tensor), 0.0, tensor))
+        if marginals.edges is None or scores.edges is None:
+            return Parts(scores.nodes * marginals.nodes)
+        return Parts(scores.nodes * marginals.nodes, scores.edges * marginals.edges)
+
+    def transform_and_grad(self, collected: Parts) -> tuple[Float[Tensor, " B"], Parts]:
+        """T' and its gradient at any values, not only at f * p."""
+        value, grad = self.mlp.value_and_grad(self.flatten(collected))
+        return value, self.unflatten(grad, collected)
+
+    def flatten(self, parts: Parts) -> Float[Tensor, "B size"]:
+        """Nodes and edges in one row an example."""
+        flat = torch.cat([part.flatten(1) for part in parts.tensors()], 1)
+        if flat.shape[1] != self.mlp.input.in_features:
+            raise ValueError(f"the term is made for {self.mlp.input.in_features} entries, got {flat.shape[1]}")
+        return flat
+
+    @staticmethod
+    def unflatten(flat: Float[Tensor, "B size"], like: Parts) -> Parts:
+        """The way back."""
+        sizes = [part[0].numel() for part in like.tensors()]
+        pieces = iter(flat.split(sizes, 1))
+        return like.map(lambda part: next(pieces).reshape(part.shape))

@@ -1,0 +1,83 @@
+"""The paper's term for graphs of a fixed size: a perceptron over all marginals at once.
+
+    T(f, p) = w' softplus(W [p_nodes; p_edges; f_nodes] + b)
+
+Potentials of edges that do not depend on the example are no input: the bias takes their part. The output
+weights start at zero, so a new term leaves its base model's predictions as they are.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gspen_ner.parts import Parts
+from gspen_ner.terms.softplus_mlp import SoftplusMLP
+from gspen_ner.terms.term import Context, GlobalTerm, Noise
+
+
+class RegionMLP(GlobalTerm):
+    """Scores the marginals of all nodes, and of all edges if there are any, by an MLP.
+
+    Args:
+        num_labels: labels of each node.
+        num_nodes: nodes.
+        num_edges: edges whose marginals are read; 0 reads nodes only (as a SPEN does).
+        hidden: hidden units.
+        read_potentials: also read the node potentials.
+
+    Example:
+        >>> term = RegionMLP(num_labels=3, num_nodes=2, num_edges=1, hidden=8)
+        >>> marginals = Parts(torch.full((4, 2, 3), 1 / 3), torch.full((4, 1, 3, 3), 1 / 9))
+        >>> term(marginals, marginals, Context(torch.ones(4, 2, dtype=torch.bool))).shape
+        torch.Size([4])
+    """
+
+    def __init__(
+        self,
+        num_labels: int,
+        num_nodes: int,
+        num_edges: int = 0,
+        hidden: int = 500,
+        read_potentials: bool = True,
+    ) -> None:
+        super().__init__()
+        cells = num_nodes * num_labels
+        self.cells, self.entries, self.read_potentials = cells, num_edges * num_labels**2, read_potentials
+        self.edge_inputs = "positions" if num_edges else "none"
+        self.mlp = SoftplusMLP(cells + self.entries + cells * read_potentials, hidden)
+
+    def forward(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> Float[Tensor, " B"]:
+        return self.mlp(self._inputs(potentials, marginals))
+
+    @torch.no_grad()
+    def value_and_grad(
+        self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        value, grad = self.mlp.value_and_grad(self._inputs(potentials, marginals))
+        nodes = grad[:, : self.cells].view_as(marginals.nodes)
+        if not self.entries or marginals.edges is None:
+            return value, Parts(nodes)
+        edges = grad[:, self.cells : self.cells + self.entries]
+        return value, Parts(nodes, edges.reshape(marginals.edges.shape))
+
+    def _inputs(self, potentials: Parts, marginals: Parts) -> Float[Tensor, "B size"]:
+        inputs = [marginals.nodes.flatten(1)]
+        if self.entries:
+            if marginals.edges is None:
+                raise ValueError("the term reads edge marginals: the marginals have none")
+            inputs.append(marginals.edges.flatten(1))
+        if self.read_potentials:
+            finite = torch.isfinite(potentials.nodes)
+            inputs.append(torch.where(finite, potentials.nodes, 0.0).flatten(1))
+        joined = torch.cat(inputs, 1)
+        if joined.shape[1] != self.mlp.input.in_features:
+            raise ValueError(
+                f"the term is made for {self.mlp.input.in_features} inputs, got {joined.shape[1]}: "
+                f"nodes {list(marginals.nodes.shape)}, edges "
+                f"{None if marginals.edges is None else list(marginals.edges.shape)}"
+            )
+        return joined
