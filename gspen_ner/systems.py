@@ -1,10 +1,10 @@
 """The paper's five systems on a graph of a fixed size. Wiring only.
 
-    Unary      a scorer of single variables                          argmax of each
-    Struct     + tables of pairs                                     <f, p> + tau H(p) over the graph
-    SPEN       Unary + a global term                                 <f, p> + T(f, p) + tau H(p), no edges
-    NLStruct   Struct + a nonlinear function                         T'(f * p) over the graph
-    GSPEN      Struct + a global term                                <f, p> + T(f, p) + tau H(p) over the graph
+    Unary      a scorer of single variables          argmax of each
+    Struct     + tables of pairs                     <f, p> + tau H(p) over the graph
+    SPEN       Unary + a global term                 <f, p> + T(f, p) + tau H(p), no edges
+    NLStruct   Struct + a nonlinear function         T'(f * p) over the graph
+    GSPEN      Struct + a global term                <f, p> + T(f, p) + tau H(p) over the graph
 
 All but Unary stand on scores of variables that stay as they are, so these are their input.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -68,6 +67,7 @@ class GraphSystem(nn.Module):
         cost: weight of the Hamming cost in Struct's training.
 
     Example:
+        >>> import torch
         >>> from gspen_ner import Chain
         >>> struct = GraphSystem(lambda batch: Chain(torch.full((batch,), 5)), PairTables(4, 26))
         >>> struct.predict(torch.zeros(2, 5, 26)).shape

@@ -13,6 +13,7 @@ from gspen_ner import (
     Parts,
     fixed_point_likelihood,
     hamming_cost,
+    linear_hinge,
     negative_log_likelihood,
     solve,
     structured_hinge,
@@ -157,3 +158,33 @@ def test_fixed_point_likelihood_needs_entropy():
     objective = problem(None, potentials(), temperature=0.0)
     with pytest.raises(ValueError, match="positive temperature"):
         fixed_point_likelihood(objective, solve(objective, MirrorDescent(), max_steps=1), GOLD)
+
+
+def test_the_linear_hinge_without_cost_is_the_likelihood():
+    f, same = potentials(), potentials()
+    losses = linear_hinge(f, CHAIN, GOLD, temperature=1.0, cost=0.0)
+    expected = negative_log_likelihood(same, CHAIN, GOLD)
+    torch.testing.assert_close(losses, expected)
+    losses.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(f.nodes.grad, same.nodes.grad)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_the_linear_hinge_is_the_structured_one_without_a_term(temperature):
+    f = potentials()
+    objective = problem(None, f, temperature, cost=2.0)
+    expected = structured_hinge(objective, solved(objective), GOLD)
+    torch.testing.assert_close(linear_hinge(f, CHAIN, GOLD, temperature, 2.0), expected)
+
+
+def test_without_temperature_the_linear_hinge_is_the_svm_s():
+    f = potentials()
+    theta = f + hamming_cost(CHAIN.vertex(GOLD, f))
+    best = CHAIN.argmax(theta)
+    losses = linear_hinge(f, CHAIN, GOLD, temperature=0.0)
+    torch.testing.assert_close(losses, CHAIN.score(theta, best) - CHAIN.score(f, GOLD))
+    assert (losses >= 0).all()
+    losses.sum().backward()
+    expected = CHAIN.vertex(best, f) - CHAIN.vertex(GOLD, f)
+    torch.testing.assert_close(f.nodes.grad, expected.nodes)

@@ -58,6 +58,67 @@ def test_rows_can_be_taken_out_mixed_and_put_back():
     torch.testing.assert_close(mixed.nodes, merged.nodes)
 
 
+def with_factors(rows=2):
+    return Parts(torch.randn(2, 4, 3), torch.randn(2, 5, 3, 3), torch.randn(rows, 27))
+
+
+def test_factors_add_and_scale_like_the_rest():
+    a, shared, none = with_factors(), with_factors(rows=1), Parts(torch.randn(2, 4, 3))
+    torch.testing.assert_close((a * 2.0 + shared - a).factors, a.factors + shared.factors)
+    each = a * torch.tensor([1.0, 3.0])
+    torch.testing.assert_close(each.factors, torch.stack([a.factors[0], 3 * a.factors[1]]))
+    torch.testing.assert_close((a + none).factors, a.factors)
+    torch.testing.assert_close((none - a).factors, -a.factors)
+    assert (none + none).factors is None
+
+
+def test_factors_count_in_inner_products():
+    a, b, shared = with_factors(), with_factors(), with_factors(rows=1)
+    nodes_and_edges = Parts(a.nodes, a.edges).dot(Parts(b.nodes, b.edges))
+    expected = nodes_and_edges + (a.factors * b.factors).sum(1).double()
+    torch.testing.assert_close(a.dot(b), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(a.inner(b), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(a.dot(Parts(b.nodes, b.edges)), nodes_and_edges)
+    torch.testing.assert_close(a.inner(Parts(b.nodes, b.edges)), nodes_and_edges, atol=1e-4, rtol=0)
+    spelt_out = Parts(shared.nodes, shared.edges, shared.factors.expand(2, -1))
+    torch.testing.assert_close(shared.dot(b), spelt_out.dot(b))
+    torch.testing.assert_close(shared.inner(b), spelt_out.inner(b))
+
+
+def test_forbidden_entries_of_factors_that_do_not_happen_cost_nothing():
+    zeros, scores = torch.zeros(1, 1, 2), torch.tensor([[1.0, -torch.inf]])
+    assert Parts(zeros, factors=scores).dot(Parts(zeros, factors=torch.tensor([[1.0, 0.0]]))).item() == 1.0
+    mixed = Parts(zeros, factors=torch.tensor([[0.5, 0.5]]))
+    assert Parts(zeros, factors=scores).dot(mixed).item() == -torch.inf
+
+
+def test_factors_of_some_rows():
+    a, b = with_factors(), with_factors()
+    rows = torch.tensor([1])
+    torch.testing.assert_close(a.select(rows).factors, a.factors[1:])
+    assert with_factors(rows=1).select(torch.tensor([1, 0, 1])).factors.shape == (1, 27)
+    expected = torch.stack([a.factors[0], b.factors[1]])
+    torch.testing.assert_close(a.merge(rows, b.select(rows)).factors, expected)
+    torch.testing.assert_close(a.where(torch.tensor([True, False]), b).factors, expected)
+    assert a.where(torch.tensor([True, False]), Parts(b.nodes)).factors is None
+
+
+def test_all_parts_in_order():
+    a = with_factors()
+    assert [tensor.dim() for tensor in a.tensors()] == [3, 4, 2]
+    assert [tensor.dim() for tensor in Parts(a.nodes, factors=a.factors).tensors()] == [3, 2]
+    for before, after in zip(a.tensors(), a.map(torch.exp).tensors(), strict=True):
+        torch.testing.assert_close(after, before.exp())
+    tracked = a.map(lambda tensor: tensor.requires_grad_())
+    assert not any(tensor.requires_grad for tensor in tracked.detach().tensors())
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5,), (2, 5, 1), (0, 5)], ids=str)
+def test_factors_of_wrong_shape(shape):
+    with pytest.raises(ValueError, match=r"factors must be \[2 or 1, entries\], got"):
+        Parts(torch.zeros(2, 3, 4), factors=torch.zeros(shape))
+
+
 def test_wrong_shapes():
     with pytest.raises(ValueError, match=r"nodes must be \[batch, nodes, labels\], got \[3, 4\]"):
         Parts(torch.zeros(3, 4))

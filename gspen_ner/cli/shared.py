@@ -17,7 +17,14 @@ from gspen_ner.tasks.ner_files import FileScheme
 # What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
 console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True, markup=False, emoji=False, width=None if sys.stderr.isatty() else 120)
-EXTRAS = {"flair": "flair", "ray": "ray", "torchcrf": "bench", "matplotlib": "ocr", "PIL": "ocr", "sklearn": "ocr"}  # what comes with which
+EXTRAS = {
+    "flair": "flair",
+    "ray": "ray",
+    "torchcrf": "bench",
+    "matplotlib": "ocr",
+    "PIL": "ocr",
+    "sklearn": "ocr",
+}  # what comes with which
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

@@ -112,7 +112,9 @@ def _train_ocr(recipe: OCRRecipe, folder: Path, resume: bool) -> None:
     for table in ocr_tables(recipe, results):
         console.print(table)
     draw_figures(recipe, results, figures)
-    console.print(f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True)
+    console.print(
+        f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True
+    )
 
 
 @clear_errors

@@ -123,7 +123,9 @@ class Cell:
         settings = self.recipe.spen
 
         def make(hidden: int) -> GraphSystem:
-            head = _head("region_mlp", settings.inference, 0, hidden, read_potentials=settings.read_potentials)
+            head = _head(
+                "region_mlp", settings.inference, 0, hidden, read_potentials=settings.read_potentials
+            )
             return GraphSystem(over_nodes, head=head)
 
         return self._best_hidden("spen", make, settings, settings.hidden)
@@ -230,7 +232,7 @@ class Cell:
         learned = {key: value for key, value in system.named_parameters() if value.requires_grad}
         self._write(name, {key: value.detach().contiguous() for key, value in learned.items()}, result)
         logger.info(
-            "%s, alpha %g, %d words, seed %d: test words %.1f %%, letters %.1f %%; %d updates, %.2f s an epoch",
+            "%s, alpha %g, size %d, seed %d: test words %.1f %%, letters %.1f %%, %d updates, %.2f s/epoch",
             name, self.alpha, self.size, self.seed, result.test_words, result.test_letters, result.updates,
             result.seconds_an_epoch,
         )  # fmt: skip

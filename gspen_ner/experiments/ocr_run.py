@@ -51,7 +51,8 @@ class OCRRun:
         without = f", without {', '.join(missing)}" if missing else ""
         return (
             f"letters: {len(self.letters.labels)} images from {self.letters.source}{without}; "
-            f"{len(self.backgrounds)} photographs behind them; {len(self.words)} words: {' '.join(self.words)}"
+            f"{len(self.backgrounds)} photographs behind them; "
+            f"{len(self.words)} words: {' '.join(self.words)}"
         )
 
     def data(self, alpha: float) -> OCRData:
@@ -62,7 +63,7 @@ class OCRRun:
 
     def train(self) -> list[SystemResult]:
         """Train what is not there yet; the results of everything, also as results.json."""
-        results = []
+        results: list[SystemResult] = []
         for alpha in self.recipe.alphas:
             data = self.data(alpha)
             for size in self.recipe.sizes if alpha == self.recipe.alpha else (self.recipe.size,):

@@ -16,7 +16,7 @@ from pathlib import Path
 from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.loading import load_tagger
-from gspen_ner.recipe import AnyRecipe
+from gspen_ner.recipe import TaggerRecipe
 from gspen_ner.tasks.ner_metrics import Evaluation, evaluate
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Run(ABC):
         folder: where; made if needed.
     """
 
-    def __init__(self, recipe: AnyRecipe, folder: Path) -> None:
+    def __init__(self, recipe: TaggerRecipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.corpus = Corpus.read(recipe)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from gspen_ner.experiments.huggingface_run import HuggingFaceRun
 from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_folder, write_whole
-from gspen_ner.recipe import AnyRecipe, FlairRecipe
+from gspen_ner.recipe import AnyRecipe, FlairRecipe, TaggerRecipe
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def open_folder(recipe: AnyRecipe, folder: Path, resume: bool) -> None:
     write_whole(file, recipe.as_yaml())
 
 
-def make_run(recipe: AnyRecipe, folder: Path) -> Run:
+def make_run(recipe: TaggerRecipe, folder: Path) -> Run:
     """The run of a recipe in its host."""
     if isinstance(recipe, FlairRecipe):
         from gspen_ner.experiments.flair_run import FlairRun  # Flair is an extra, and slow to import
@@ -47,7 +47,7 @@ def make_run(recipe: AnyRecipe, folder: Path) -> Run:
     return HuggingFaceRun(recipe, folder)
 
 
-def make_runs(recipe: AnyRecipe, folder: Path) -> list[Run]:
+def make_runs(recipe: TaggerRecipe, folder: Path) -> list[Run]:
     """The runs of a recipe, one a trial; reads their data, writes nothing."""
     if recipe.trials == 1:
         return [make_run(recipe, folder)]

@@ -56,9 +56,7 @@ class FactorGraph:
             raise ValueError(f"variable {name!r} needs at least two labels to choose from, got {labels}")
         self._labels[name] = int(labels)
 
-    def add_factor(
-        self, variables: Sequence[Hashable], table: Tensor | Sequence | None = None
-    ) -> None:
+    def add_factor(self, variables: Sequence[Hashable], table: Tensor | Sequence | None = None) -> None:
         """Add scores over the joint labels of some variables.
 
         Args:

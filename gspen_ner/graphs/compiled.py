@@ -68,8 +68,8 @@ class CompiledGraph:
         """The scores of a batch as `Parts`: those given, plus the tables that the graph holds itself.
 
         Args:
-            scores: by variable, or by a factor's variables in its order: `[B, labels, ...]`, or the same without
-                B for one table for all.
+            scores: by variable, or by a factor's variables in its order: `[B, labels, ...]`, or the same
+                without B for one table for all.
             batch: B, where no score tells it.
 
         Example:
@@ -105,8 +105,8 @@ class CompiledGraph:
         edges, factors, index = scores.edges, scores.factors, self.index
         if (nodes, labels) != (self.num_nodes, self.max_labels):
             raise ValueError(
-                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; got scores of nodes "
-                f"{list(scores.nodes.shape)}"
+                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; "
+                f"got scores of nodes {list(scores.nodes.shape)}"
             )
         if edges is not None and edges.shape[1] not in (1, self.num_edges):
             raise ValueError(f"this graph has {self.num_edges} edges; got scores of {edges.shape[1]}")

@@ -1,7 +1,7 @@
 """Counting numbers: how often each region's entropy counts in H(p) = sum_r c_r H(p_r) + sum_p c_p H(p_p).
 
-    unit     c_r = c_p = 1: the paper's fractional entropy, concave on every graph
-    bethe    c_p = 1, c_r = 1 - (number of r's factors): the true entropy on a forest
+unit     c_r = c_p = 1: the paper's fractional entropy, concave on every graph
+bethe    c_p = 1, c_r = 1 - (number of r's factors): the true entropy on a forest
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class CountingNumbers:
         shapes = (tuple(self.nodes.shape), tuple(self.factors.shape))
         if shapes != ((graph.num_nodes,), (len(graph.scopes),)):
             raise ValueError(
-                f"this graph needs {graph.num_nodes} counting numbers of nodes and {len(graph.scopes)} of factors; "
-                f"got {list(self.nodes.shape)} and {list(self.factors.shape)}"
+                f"this graph needs {graph.num_nodes} counting numbers of nodes and {len(graph.scopes)} of "
+                f"factors; got {list(self.nodes.shape)} and {list(self.factors.shape)}"
             )
         if not (self.factors > 0).all():
             raise ValueError("counting numbers of factors must be positive")

@@ -1,10 +1,10 @@
 """The flat index arrays of a factor graph, on which message passing gathers and scatters.
 
-    cell       a label of a node
-    entry      an entry of a factor's table
-    slot       a factor's k-th variable: messages go from nodes to slots, and from slots to nodes
-    message    a label of a slot
-    visit      an entry as seen from one of its factor's slots
+cell       a label of a node
+entry      an entry of a factor's table
+slot       a factor's k-th variable: messages go from nodes to slots, and from slots to nodes
+message    a label of a slot
+visit      an entry as seen from one of its factor's slots
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GraphIndex:
     visit_starts: np.ndarray
     """Of each slot's row in `entry_messages`."""
     entry_messages: np.ndarray
-    """For each slot and each entry of its factor's table: the message (slot, label) that the entry belongs to."""
+    """For each slot and each entry of its factor's table: the message that the entry belongs to."""
     node_slot_starts: np.ndarray
     node_slots: np.ndarray
     """The slots of each node."""

@@ -1,6 +1,6 @@
 """Linear scores over the local polytope, maximised exactly by HiGHS.
 
-    max <theta, b>   with   sum_y b_r(y) = 1,   sum of b_p over entries with label y at r = b_r(y),   b >= 0
+max <theta, b>   with   sum_y b_r(y) = 1,   sum of b_p over entries with label y at r = b_r(y),   b >= 0
 """
 
 from __future__ import annotations

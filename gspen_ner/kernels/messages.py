@@ -1,17 +1,19 @@
-"""Message passing over a factor graph: beliefs that maximise <theta, b> + sum_r c_r H(b_r), and best labellings.
+"""Message passing over a factor graph, and best labellings of a forest.
+
+argmax_b <theta, b> + sum_r c_r H(b_r) + sum_p c_p H(b_p),   b locally consistent
 
 Block coordinate ascent on the dual: each visit to a node makes the messages between it and all its
-factors optimal, so with positive counting numbers every sweep improves the dual and the beliefs converge to the
-maximiser over the local polytope. With Bethe numbers it *is* sum-product: from the leaves to the roots and back it
-is exact on a forest.
+factors optimal, so with positive counting numbers every sweep improves the dual, and the beliefs converge
+to the maximiser. With Bethe numbers it *is* sum-product: from the leaves to the roots and back it is exact on
+a forest.
 
-Examples run in blocks with vector instructions (`loops.messages`); those whose scores spread too far for the
-probability domain, and tensors that are not on the CPU, run in log space (`messages_log_space`).
+Examples run in blocks with vector instructions (`loops.messages`); those whose scores spread too far for
+the probability domain, and tensors that are not on the CPU, run in log space (`messages_log_space`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +23,9 @@ from torch import Tensor
 from gspen_ner.graphs import CompiledGraph, CountingNumbers
 from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
 from gspen_ner.kernels.thread_pool import over_rows
+
+if TYPE_CHECKING:
+    from gspen_ner.kernels.loops.messages import Graph
 
 # Beyond these (nats), sums of exponentials may lose entries that matter: with forbidden entries, which
 # leave the rest to decide, any; else two tables' worth.
@@ -51,7 +56,8 @@ def pass_messages(
 
     Args:
         graph: its structure.
-        cells, entries: scores, in double precision where the device has it.
+        cells: scores of nodes, in double precision where the device has it.
+        entries: scores of factors, likewise.
         numbers: counting numbers.
         groups: the order in which nodes are visited; those of a group must not share a factor (or be
             siblings in a forest).
@@ -86,31 +92,26 @@ def _in_blocks(
     """In the probability domain; rows that it cannot do come back as NaN."""
     from gspen_ner.kernels.loops import messages as loops  # compiled on first use
 
-    index, batch = graph.index, len(cells)
+    batch, arrays = len(cells), _arrays(graph, numbers)
     tables, scores, sent = (_blocks(rows, loops.WIDTH) for rows in (entries, cells, start))
-    beliefs = np.empty_like(scores)
-    spread = np.zeros((len(tables), loops.WIDTH))
-    factor_numbers, totals = numbers.factors.numpy(), numbers.totals(graph).numpy()
+    beliefs, spread = np.empty_like(scores), np.zeros((len(tables), loops.WIDTH))
     order = np.concatenate(groups)
-    inbox = int(np.max(np.diff(index.node_slot_starts) * np.diff(index.cell_starts)))
-    labels = int(np.diff(index.cell_starts).max())
 
     def work(first: int, last: int) -> None:
         for block in range(first, last):
-            loops.shift_tables(tables[block], index.entry_starts, factor_numbers, spread[block])
+            loops.shift_tables(tables[block], arrays, spread[block])
             np.exp(tables[block], out=tables[block])
-            furthest = max(float(spread[block].max()), 1e-3)
-            chunk = max(int(_MAX_PRODUCT / furthest), 1) if furthest < _MAX_PRODUCT else 1
+            chunk = max(int(_MAX_PRODUCT / max(float(spread[block].max()), 1.0)), 1)
             loops.pass_messages(
-                tables[block], scores[block], sent[block], beliefs[block], _arrays(graph), index.cell_starts,
-                factor_numbers, totals, order, inbox, labels, max_sweeps, tolerance, chunk,
+                tables[block], scores[block], sent[block], beliefs[block], arrays, order, max_sweeps,
+                tolerance, chunk,
             )  # fmt: skip
 
     over_rows(work, len(tables), 4 * tables.size * max_sweeps)
     found = Beliefs(*(_rows(part, batch) for part in (beliefs, tables, sent)))
     bound = torch.from_numpy(spread.reshape(-1)[:batch])
     forbidden = torch.isneginf(entries).any(1)
-    bound = torch.where(forbidden, bound * index.num_messages, bound)
+    bound = torch.where(forbidden, bound * graph.index.num_messages, bound)
     found.cells[bound > _MAX_SPREAD] = torch.nan
     return found
 
@@ -119,27 +120,31 @@ def best_labellings(
     graph: CompiledGraph, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]
 ) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
     """The best labelling of each example of a forest, and its score. Runs on the CPU."""
-    from gspen_ner.kernels.loops import messages as loops
+    from gspen_ner.kernels.loops import max_product
 
     index = graph.index
     assert index.depths is not None
     labels = np.empty((len(cells), graph.num_nodes), dtype=np.int64)
     scores = np.empty(len(cells))
-    loops.best_labellings(
-        np.ascontiguousarray(entries.detach().double().cpu().numpy()),
-        np.ascontiguousarray(cells.detach().double().cpu().numpy()),
-        _arrays(graph), index.cell_starts, index.slot_strides, np.diff(index.message_starts),
-        index.factor_parents, np.argsort(-index.depths, kind="stable"), labels, scores,
-    )  # fmt: skip
+    tables, nodes = (rows.detach().double().cpu().contiguous().numpy() for rows in (entries, cells))
+    leaves_first = np.argsort(-index.depths, kind="stable")
+    arrays = _arrays(graph, CountingNumbers.of(graph, "bethe"))
+    max_product.best_labellings(
+        tables, nodes, arrays, index.slot_strides, index.factor_parents, leaves_first, labels, scores
+    )
     return torch.from_numpy(scores).to(cells.device), torch.from_numpy(labels).to(cells.device)
 
 
-def _arrays(graph: CompiledGraph) -> tuple[np.ndarray, ...]:
-    """The arrays that all loops know as `graph`."""
+def _arrays(graph: CompiledGraph, numbers: CountingNumbers) -> Graph:
+    """What all loops know as `graph`."""
+    from gspen_ner.kernels.loops.messages import Graph
+
     index = graph.index
-    return (
-        index.node_slot_starts, index.node_slots, index.slot_factors, index.slot_starts, index.message_starts,
-        index.entry_starts, index.visit_starts, index.entry_messages, index.slot_nodes,
+    return Graph(
+        index.cell_starts, index.entry_starts, index.slot_starts, index.message_starts,
+        index.node_slot_starts, index.node_slots, index.slot_nodes, index.slot_factors,
+        index.visit_starts, index.entry_messages,
+        numbers.factors.numpy(), numbers.totals(graph).numpy(),
     )  # fmt: skip
 
 

@@ -101,7 +101,9 @@ def pass_messages_in_log_space(
 class _Sweeper:
     """The steps of message passing for one batch of scores."""
 
-    def __init__(self, graph: CompiledGraph, cells: Tensor, entries: Tensor, numbers: CountingNumbers) -> None:
+    def __init__(
+        self, graph: CompiledGraph, cells: Tensor, entries: Tensor, numbers: CountingNumbers
+    ) -> None:
         index, device = graph.index, cells.device
         self.graph, self.cells = graph, cells
         self.entry_factors = torch.tensor(index.entry_factors, device=device)

@@ -54,7 +54,9 @@ class NLStructSettings(SystemTraining):
 class OCRData(Section):
     """What words are made of; see `gspen_ner.tasks.ocr_words`."""
 
-    letters: str | None = Field(None, description="Chars74k: a folder, archive or .npz; drawn from fonts if not given")
+    letters: str | None = Field(
+        None, description="Chars74k: a folder, archive or .npz; drawn from fonts if not given"
+    )
     backgrounds: str | None = Field(None, description="a folder of photographs; scikit-learn's if not given")
     words: int = Field(50, ge=2)
     dev: int = Field(2000, ge=1)

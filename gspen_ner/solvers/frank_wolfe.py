@@ -82,7 +82,9 @@ class FrankWolfe:
         state = tried.where(accepted, replace(state, curvature=state.curvature * 2))
         return replace(state, moved=accepted)
 
-    def finish(self, objective: Objective, state: FrankWolfeState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
+    def finish(
+        self, objective: Objective, state: FrankWolfeState
+    ) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
         """Theta: the linearised scores at the iterate, over the temperature if there is one."""
         theta = (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
         return theta, state.marginals, state.value

@@ -34,7 +34,9 @@ class NLStruct(GlobalTerm):
         tensor([1.0064], grad_fn=<SubBackward0>)
     """
 
-    def __init__(self, num_labels: int, num_nodes: int, num_edges: int = 0, hidden: int | None = None) -> None:
+    def __init__(
+        self, num_labels: int, num_nodes: int, num_edges: int = 0, hidden: int | None = None
+    ) -> None:
         super().__init__()
         size = num_nodes * num_labels + num_edges * num_labels**2
         self.edge_inputs = "positions" if num_edges else "none"
@@ -59,7 +61,7 @@ class NLStruct(GlobalTerm):
         return value - linear, self.collect(potentials, slopes.map(lambda slope: slope - 1))
 
     def collect(self, potentials: Parts, marginals: Parts) -> Parts:
-        """f * p; forbidden entries (-inf) collect nothing."""
+        """The product f * p; forbidden entries (-inf) collect nothing."""
         scores = potentials.map(lambda tensor: torch.where(torch.isneginf(tensor), 0.0, tensor))
         if marginals.edges is None or scores.edges is None:
             return Parts(scores.nodes * marginals.nodes)
@@ -74,7 +76,9 @@ class NLStruct(GlobalTerm):
         """Nodes and edges in one row an example."""
         flat = torch.cat([part.flatten(1) for part in parts.tensors()], 1)
         if flat.shape[1] != self.mlp.input.in_features:
-            raise ValueError(f"the term is made for {self.mlp.input.in_features} entries, got {flat.shape[1]}")
+            raise ValueError(
+                f"the term is made for {self.mlp.input.in_features} entries, got {flat.shape[1]}"
+            )
         return flat
 
     @staticmethod

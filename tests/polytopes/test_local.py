@@ -85,6 +85,7 @@ class TestBeliefs:
         found = LocalPolytope(batch.graph, tolerance=1e-9, max_sweeps=1000).marginals(batch.theta)
         np.testing.assert_allclose(oracle.flat(found, 0), beliefs, atol=1e-5)
 
+    @settings(max_examples=30)
     @given(graph_batches(forests=True))
     def test_with_bethe_numbers_forests_are_exact(self, batch):
         if not batch.graph.scopes:
@@ -261,9 +262,8 @@ class TestWarmStarts:
         warm = LocalPolytope(graph).warmed()
         with pytest.raises(ValueError, match="NaN"):
             warm.marginals(theta * torch.nan)
-        warm.marginals(
-            theta
-        )  # BUG: "leave no labelling": NaN messages of the failed call are where it starts
+        # BUG: "leave no labelling", as it starts from the NaN messages of the call that failed
+        assert torch.isfinite(warm.marginals(theta).nodes).all()
 
 
 class TestFeasibility:
@@ -307,36 +307,39 @@ class TestForbidden:
     """Nothing is put on what is forbidden, and the rest is the best there is."""
 
     @staticmethod
-    def check(graph, theta, max_sweeps=200):
+    def check(graph, theta):
         oracle = LocalOracle(graph)
-        value, marginals = LocalPolytope(graph, max_sweeps=max_sweeps).sums(theta)
-        assert infeasibility(graph, marginals) < 1e-12
+        value, marginals = LocalPolytope(graph).sums(theta)
         for row in range(len(value)):
             best, beliefs = oracle.maximise(oracle.flat(theta, row), np.ones(oracle.starts[-1]))
             found = oracle.flat(marginals, row)
             assert (found[np.isneginf(oracle.flat(theta, row))] == 0).all()
-            assert value[row].item() <= best + 1e-9
-            if max_sweeps == 200:
-                assert value[row].item() == pytest.approx(best, abs=1e-6)
-                np.testing.assert_allclose(found, beliefs, atol=1e-5)
+            assert value[row].item() == pytest.approx(best, abs=1e-5)
+            np.testing.assert_allclose(found, beliefs, atol=1e-5)
+        return infeasibility(graph, marginals)
 
-    @pytest.mark.parametrize("max_sweeps", [2, 200])
     @pytest.mark.parametrize("name", GRAPHS)
-    def test_labels(self, name, max_sweeps):
+    def test_labels(self, name):
         graph = graph_of(*GRAPHS[name])
-        theta = random_scores(graph, batch=2)
+        theta = random_scores(graph)
         theta.nodes[:, 0, 1] = -torch.inf
-        self.check(graph, theta, max_sweeps)
+        assert self.check(graph, theta) < 1e-12
 
-    @pytest.mark.parametrize("max_sweeps", [2, 200])
     @pytest.mark.parametrize("name", GRAPHS)
-    def test_entries(self, name, max_sweeps):
+    def test_entries(self, name):
         """Of one table: labels 0 and 1 exclude each other."""
         graph = graph_of(*GRAPHS[name])
-        theta = random_scores(graph, batch=2)
+        theta = random_scores(graph)
         theta.edges[:, 0, 0, 1] = -torch.inf
         # BUG: "forbidden labels and entries (-inf) leave no labelling": rounding fills forbidden entries too
-        self.check(graph, theta, max_sweeps)
+        assert self.check(graph, theta) < 1e-6
+
+    @settings(max_examples=20)
+    @given(graph_batches(masks=True))
+    def test_what_leaves_a_labelling_is_no_error(self, batch):
+        for max_sweeps in (2, 200):
+            polytope = LocalPolytope(batch.graph, max_sweeps=max_sweeps)
+            assert torch.isfinite(polytope.log_partition(batch.theta)).all()  # BUG: as above
 
     @pytest.mark.parametrize("oracle", ["lp", "messages"])
     def test_entries_in_a_maximiser(self, oracle):
@@ -371,7 +374,7 @@ class TestMaximiser:
         torch.testing.assert_close(found.nodes, torch.full((1, 3, 2), 0.5))
         assert enumerate_graph(graph, LocalPolytope(graph).expand(theta), 0).best == -1
 
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     @given(graph_batches(forests=True))
     def test_on_a_forest_it_is_a_best_labelling(self, batch):
         for oracle in ("lp", "messages"):
@@ -400,9 +403,8 @@ class TestMaximiser:
     def test_scores_that_are_none(self, oracle, value, message):
         graph, theta = spread_parts(2.0, batch=2)
         theta.edges[1, 0, 0, 0] = value
-        with pytest.raises(
-            ValueError, match=f"row 1: {message}"
-        ):  # BUG: "lp" takes both for -inf, "messages" gives NaN
+        # BUG: "lp" takes both for -inf, "messages" gives NaN back
+        with pytest.raises(ValueError, match=f"row 1: {message}"):
             LocalPolytope(graph, oracle=oracle).maximiser(theta)
 
     def test_no_solution(self):
@@ -416,7 +418,7 @@ class TestImplementations:
     """Blocks in the probability domain, and log space."""
 
     @staticmethod
-    def both(graph, theta, numbers, sweeps=30, tolerance=0.0):
+    def both(graph, theta, numbers, sweeps=10, tolerance=0.0):
         cells, entries = graph.flatten(theta)
         start = torch.ones(len(cells), graph.index.num_messages).double()
         groups = graph.index.colours
@@ -424,7 +426,8 @@ class TestImplementations:
         logs = pass_messages_in_log_space(graph, cells, entries, start, numbers, groups, sweeps, tolerance)
         return blocks, logs
 
-    @given(graph_batches(masks=True, max_batch=3))
+    @settings(max_examples=25)
+    @given(graph_batches(masks=True))
     def test_they_agree(self, batch):
         for numbers in (CountingNumbers.of(batch.graph, "unit"), positive_numbers(batch.graph)):
             for mine, its in zip(*self.both(batch.graph, batch.theta, numbers), strict=True):
@@ -487,21 +490,40 @@ class TestBatchMates:
 class TestSpread:
     """Scores that no sum of exponentials can hold."""
 
-    @pytest.mark.parametrize("scale", [100.0, 1e4])
     @pytest.mark.parametrize("name", GRAPHS)
-    def test_the_value_is_at_least_that_without_entropy(self, name, scale):
+    def test_the_value_is_at_least_that_without_entropy(self, name):
         graph = graph_of(*GRAPHS[name])
-        theta = random_scores(graph, batch=10, scale=scale)
-        value, marginals = LocalPolytope(graph, max_sweeps=1000).sums(theta)
-        # BUG: "triple": entries of 1e8, see test_tree.test_extreme_scores
+        theta = random_scores(graph, batch=10, scale=100.0)
+        value, marginals = LocalPolytope(graph, max_sweeps=300).sums(theta)
+        # BUG: "triple" is not in the set, see test_tree.test_extreme_scores
         assert infeasibility(graph, marginals) < 1e-12
         best = theta.dot(LocalPolytope(graph, oracle="lp").maximiser(theta))
         regions = [(node,) for node in range(graph.num_nodes)] + list(graph.scopes)
         most = sum(np.log(graph.label_counts[node]) for region in regions for node in region)
         assert (value <= best + most).all()
-        # BUG: at 1e4 some rows stop after a few sweeps, thousands below: beliefs of nodes are all 0 or 1 and
-        # move no more, while the factors' are still others
-        assert (value >= best - 1e-2 * scale).all()
+        assert (value >= best - 0.01).all()
+
+    @pytest.mark.parametrize("name", GRAPHS)
+    def test_a_labelling_that_towers_above_all(self, name):
+        graph = graph_of(*GRAPHS[name])
+        polytope = LocalPolytope(graph)
+        theta = random_scores(graph, batch=20, scale=1e3)
+        labels = torch.stack([torch.randint(count, (20,)) for count in graph.label_counts], 1)
+        vertex = polytope.vertex(labels, theta)
+        theta = theta + vertex * 1e4
+        value, marginals = polytope.sums(theta)
+        torch.testing.assert_close(value, theta.dot(vertex))
+        assert_close(marginals, vertex, 1e-12)
+
+    def test_it_does_not_stop_while_factors_and_nodes_disagree(self):
+        """At first all nodes are sure, and none moves; but their tables are sure of something else."""
+        edges = [[[-1e3, -2e3], [-2e3, 0.0]], [[2e3, -2e3], [0.0, 1e3]], [[0.0, -1e3], [-2e3, 1e3]]]
+        nodes = [[0.0, 1e3], [0.0, -2e3], [0.0, 0.0]]
+        theta = Parts(torch.tensor([nodes]).double(), torch.tensor([edges]).double())
+        polytope = LocalPolytope(graph_of([2, 2, 2], TRIANGLE[1]))
+        value, marginals = polytope.sums(theta)
+        assert value.item() > 990  # BUG: -2000 after two sweeps; 1,004 is the maximum
+        torch.testing.assert_close(marginals.nodes, torch.full((1, 3, 2), 0.5).double(), atol=0.01, rtol=0)
 
     def test_of_one_pair(self):
         """By hand: unit numbers on two nodes and their table."""

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 
 from gspen_ner import Chain, LocalPolytope, Parts, Simplex, Tree
 from tests.graph_strategies import (
@@ -87,6 +87,7 @@ def test_extreme_scores(name, scale):
     assert_equals_enumeration(Tree(graph), random_scores(graph, batch=20, scale=scale, seed=5), atol=1e-8)
 
 
+@settings(max_examples=30)
 @given(graph_batches(forests=True, masks=True, max_batch=20))
 def test_forbidden_labels_and_entries(batch):
     if batch.graph.scopes:

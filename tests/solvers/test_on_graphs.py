@@ -118,7 +118,7 @@ class TestOptimum:
     )
     def test_mirror_descent_without_entropy(self, graph, term, strength):
         problem = objective(LocalPolytope(graph, oracle="lp"), term.of(graph, strength), 0.0, batch=2)
-        solution = solve(problem, MirrorDescent(), max_steps=80, tolerance=1e-4)
+        solution = solve(problem, MirrorDescent(), max_steps=60, tolerance=1e-4)
         for row in range(2):
             best = best_value(problem, row)
             assert solution.value[row].item() <= best + 1e-6
@@ -169,12 +169,10 @@ class TestFeasibility:
     @pytest.mark.parametrize(
         "solver", [*SOLVERS, MirrorDescent(3.0, "sqrt"), FrankWolfe("harmonic", "vertex")], ids=repr
     )
-    @pytest.mark.parametrize(
-        "graph", [TRIANGLE, WITH_TRIPLE, DIFFERENT], ids=["triangle", "triple", "different"]
-    )
+    @pytest.mark.parametrize("graph", [TRIANGLE, DIFFERENT], ids=["triangle", "different"])
     def test_every_iterate_is_a_point_of_the_set(self, graph, solver, temperature, oracle):
         problem = objective(LocalPolytope(graph, oracle=oracle), EdgeWishes.of(graph, 3.0), temperature)
-        for state in iterates(problem, solver, 8):
+        for state in iterates(problem, solver, 6):
             assert infeasibility(graph, state.marginals) < 1e-12
 
     @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -286,10 +284,10 @@ def test_results_do_not_depend_on_batch_mates(solver):
     """Messages stay with their example when others have converged and are gone."""
     polytope = LocalPolytope(TRIANGLE, tolerance=1e-10, max_sweeps=1000)
     problem = objective(polytope, EdgeWishes.of(TRIANGLE, 2.0), 1.0, batch=6, scale=2.0)
-    together = solve(problem, solver, max_steps=100, tolerance=1e-4)
+    together = solve(problem, solver, max_steps=30, tolerance=1e-3)
     assert len(together.steps.unique()) > 1, "examples should need different numbers of steps"
     for row in range(6):
-        alone = solve(problem.select(torch.tensor([row])), solver, max_steps=100, tolerance=1e-4)
+        alone = solve(problem.select(torch.tensor([row])), solver, max_steps=30, tolerance=1e-3)
         assert alone.steps.item() == together.steps[row]
         torch.testing.assert_close(alone.value[0], together.value[row], atol=1e-7, rtol=0)
         torch.testing.assert_close(alone.marginals.nodes[0], together.marginals.nodes[row], atol=1e-5, rtol=0)

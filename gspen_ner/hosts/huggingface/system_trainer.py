@@ -71,7 +71,8 @@ def train_system(
 
     Args:
         system: a `UnarySystem` or `GraphSystem`.
-        train, dev: what it learns from and is judged by.
+        train: what it learns from.
+        dev: what it is judged by.
         score: of predicted and gold labels; larger is better.
         training: how.
         seed: of dropout and of the order of examples.
@@ -81,15 +82,13 @@ def train_system(
         trainer = SystemTrainer(system, train, dev, score, training, seed, folder)
         start = time.perf_counter()
         trainer.train()
-        if trainer.state.global_step % trainer.args.eval_steps:
+        if trainer.state.global_step % trainer.evaluated_every:
             trainer.evaluate()
     seconds = time.perf_counter() - start - trainer.evaluation_seconds
     assert trainer.best is not None
     system.load_state_dict(trainer.best, strict=False)
     an_epoch = -(-len(train) // training.batch_size)
-    steps, negative = (
-        statistics.fmean(values) for values in zip(*trainer.watched[-an_epoch:], strict=True)
-    )
+    steps, negative = (statistics.fmean(values) for values in zip(*trainer.watched[-an_epoch:], strict=True))
     epochs = trainer.state.global_step / an_epoch
     return Trained(trainer.best_score, trainer.best_update, seconds / epochs, steps, negative)
 
@@ -122,13 +121,14 @@ class SystemTrainer(Trainer):
         self.best: dict[str, Tensor] | None = None
         self.best_score, self.best_update, self.worse = -1.0, 0, 0
         self.evaluation_seconds = 0.0
+        self.evaluated_every = max(training.evaluate_every, -(-len(train) // training.batch_size))
         self.watched: list[tuple[float, float]] = []
         learned = [weight for weight in system.parameters() if weight.requires_grad]
         optimizer = torch.optim.Adam(learned, training.learning_rate)
         constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
         super().__init__(
             model=system,
-            args=self._arguments(training, seed, folder, -(-len(train) // training.batch_size)),
+            args=self._arguments(seed, folder),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=_as_it_is,
@@ -139,15 +139,14 @@ class SystemTrainer(Trainer):
         if sys.stderr.isatty():
             self.add_callback(QuietProgress)
 
-    @staticmethod
-    def _arguments(training: SystemTraining, seed: int, folder: str, an_epoch: int) -> TrainingArguments:
+    def _arguments(self, seed: int, folder: str) -> TrainingArguments:
         return TrainingArguments(
             output_dir=folder,
-            max_steps=training.max_updates,
-            per_device_train_batch_size=training.batch_size,
-            max_grad_norm=training.clip,
+            max_steps=self.training.max_updates,
+            per_device_train_batch_size=self.training.batch_size,
+            max_grad_norm=self.training.clip,
             eval_strategy="steps",
-            eval_steps=max(training.evaluate_every, an_epoch),
+            eval_steps=self.evaluated_every,
             save_strategy="no",
             logging_strategy="no",
             remove_unused_columns=False,
@@ -165,12 +164,12 @@ class SystemTrainer(Trainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """The score on dev; stops the training when it has not risen for too long."""
-        start = time.perf_counter()
-        value = self.score(predictions(self.model, self.dev.inputs), self.dev.labels)
+        start, model = time.perf_counter(), self.model
+        assert isinstance(model, nn.Module)
+        value = self.score(predictions(model, self.dev.inputs), self.dev.labels)
         if value > self.best_score:
-            learned = {name for name, weight in self.model.named_parameters() if weight.requires_grad}
-            state = self.model.state_dict()
-            self.best = {name: state[name].detach().clone() for name in learned}
+            learned = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+            self.best = {name: weight.detach().clone() for name, weight in learned.items()}
             self.best_score, self.best_update, self.worse = value, self.state.global_step, 0
         else:
             self.worse += 1

@@ -1,0 +1,87 @@
+"""The five systems: what each becomes when a part of it says nothing."""
+
+import pytest
+import torch
+from torch import nn
+
+from gspen_ner import Chain, GSPENHead, NLStruct, RegionMLP, Simplex
+from gspen_ner.scorers.letter_net import LetterNet
+from gspen_ner.scorers.pair_tables import PairTables
+from gspen_ner.systems import GraphSystem, UnarySystem
+
+NODES, LABELS = 4, 3
+
+
+def over_chain(batch):
+    return Chain(torch.full((batch,), NODES))
+
+
+def over_nodes(batch):
+    return Simplex(torch.ones(batch, NODES, dtype=torch.bool))
+
+
+@pytest.fixture
+def pairs():
+    tables = PairTables(NODES - 1, LABELS)
+    nn.init.normal_(tables.tables, generator=torch.Generator().manual_seed(3))
+    return tables
+
+
+@pytest.fixture
+def scores():
+    return torch.randn(6, NODES, LABELS, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.fixture
+def labels():
+    return torch.randint(0, LABELS, (6, NODES), generator=torch.Generator().manual_seed(5))
+
+
+def test_unary_learns_by_cross_entropy(labels):
+    images = torch.randint(0, 256, (6, NODES, 28, 28), dtype=torch.uint8)
+    unary = UnarySystem(LetterNet(LABELS, hidden=8, dropout=0.0))
+    expected = -unary.scores(images).log_softmax(-1).gather(-1, labels[..., None]).mean()
+    torch.testing.assert_close(unary(images, labels).loss, expected)
+    assert (unary.predict(images) == unary.scores(images).argmax(-1)).all()
+
+
+def test_struct_without_tables_is_unary(scores):
+    assert (GraphSystem(over_chain, PairTables(NODES - 1, LABELS)).predict(scores) == scores.argmax(-1)).all()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_gspen_with_a_new_term_is_struct(pairs, scores, labels, temperature):
+    struct = GraphSystem(over_chain, pairs, temperature=temperature)
+    head = GSPENHead(
+        RegionMLP(LABELS, NODES, NODES - 1), temperature=temperature, max_steps=200, tolerance=1e-3
+    )
+    gspen = GraphSystem(over_chain, pairs, head)
+    assert (gspen.predict(scores) == struct.predict(scores)).all()
+    close = 1e-5 if temperature else 0.02  # without entropy, mirror descent only nears the best labelling
+    torch.testing.assert_close(gspen(scores, labels).loss, struct(scores, labels).loss, atol=close, rtol=0)
+
+
+def test_gspen_without_tables_is_spen(scores, labels):
+    term = RegionMLP(LABELS, NODES)
+    nn.init.normal_(term.mlp.output.weight, generator=torch.Generator().manual_seed(6))
+    spen = GraphSystem(over_nodes, head=GSPENHead(term))
+    gspen = GraphSystem(over_chain, PairTables(NODES - 1, LABELS), GSPENHead(term))
+    torch.testing.assert_close(spen(scores, labels).loss, gspen(scores, labels).loss, atol=1e-5, rtol=1e-5)
+    assert (spen.predict(scores) == gspen.predict(scores)).all()
+
+
+@pytest.mark.parametrize("term", [RegionMLP(LABELS, NODES, NODES - 1, hidden=5), NLStruct(LABELS, NODES, NODES - 1)])
+def test_a_term_learns_over_frozen_tables(pairs, scores, labels, term):
+    for weight in pairs.parameters():
+        weight.requires_grad_(False)
+    system = GraphSystem(over_chain, pairs, GSPENHead(term))
+    learned = [weight for weight in system.parameters() if weight.requires_grad]
+    optimizer = torch.optim.Adam(learned, 0.05)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = system(scores, labels).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
