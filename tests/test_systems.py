@@ -70,7 +70,9 @@ def test_gspen_without_tables_is_spen(scores, labels):
     assert (spen.predict(scores) == gspen.predict(scores)).all()
 
 
-@pytest.mark.parametrize("term", [RegionMLP(LABELS, NODES, NODES - 1, hidden=5), NLStruct(LABELS, NODES, NODES - 1)])
+@pytest.mark.parametrize(
+    "term", [RegionMLP(LABELS, NODES, NODES - 1, hidden=5), NLStruct(LABELS, NODES, NODES - 1)]
+)
 def test_a_term_learns_over_frozen_tables(pairs, scores, labels, term):
     for weight in pairs.parameters():
         weight.requires_grad_(False)

@@ -107,7 +107,8 @@ def _train_ocr(recipe: OCRRecipe, folder: Path, resume: bool) -> None:
     console.print(run.said(), highlight=False, soft_wrap=True)
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)
-    sample_figure({alpha: run.data(alpha)["test"] for alpha in recipe.alphas}, figures / "samples.png")
+    samples = {alpha: run.data(alpha)["test"] for alpha in recipe.alphas}
+    sample_figure(samples, figures / "samples.png", rows=min(3, recipe.data.test))
     results = run.train()
     for table in ocr_tables(recipe, results):
         console.print(table)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from gspen_ner.experiments.ocr_cell import SystemResult
-from gspen_ner.recipe.ocr import OCRRecipe
+if TYPE_CHECKING:
+    from gspen_ner.experiments.ocr_cell import SystemResult
+    from gspen_ner.recipe import OCRRecipe
 
 Key = TypeVar("Key", bound=Hashable)
 SYSTEMS = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
-from gspen_ner.experiments.ocr_cell import SystemResult
 from gspen_ner.experiments.ocr_summary import (
     SOLVERS,
     SYSTEMS,
@@ -16,7 +15,10 @@ from gspen_ner.experiments.ocr_summary import (
     over_seeds,
     study,
 )
-from gspen_ner.recipe.ocr import OCRRecipe
+
+if TYPE_CHECKING:
+    from gspen_ner.experiments.ocr_cell import SystemResult
+    from gspen_ner.recipe import OCRRecipe
 
 
 def ocr_tables(recipe: OCRRecipe, results: Sequence[SystemResult]) -> Iterator[Table]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-import torch
 from torch import Tensor
 
-from gspen_ner.graphs.compiled import CompiledGraph
+from gspen_ner.graphs.compiled import CompiledGraph, as_scores
 
 
 class FactorGraph:
@@ -72,8 +71,8 @@ class FactorGraph:
             raise ValueError(f"a factor needs one or more different variables, got {scope!r}")
         if frozenset(scope) in self._covered:
             raise ValueError(f"there is a factor over {scope!r} already; add the two tables instead")
-        self._covered.add(frozenset(scope))
         self._tables[scope] = None if table is None else self._checked(scope, table)
+        self._covered.add(frozenset(scope))
 
     def compile(self) -> CompiledGraph:
         """Freeze the graph into index arrays."""
@@ -89,7 +88,7 @@ class FactorGraph:
         )
 
     def _checked(self, scope: tuple[Hashable, ...], table: Tensor | Sequence) -> Tensor:
-        scores = torch.as_tensor(table, dtype=torch.get_default_dtype())
+        scores = as_scores(table)
         expected = [self._labels[name] for name in scope]
         if list(scores.shape) != expected:
             raise ValueError(f"the table of factor {scope!r} must be {expected}, got {list(scores.shape)}")

@@ -8,7 +8,7 @@ without any padding: `cells` (the labels of all nodes) and `entries` (those of a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -78,14 +78,14 @@ class CompiledGraph:
             >>> graph.potentials({0: torch.zeros(4, 2), (0, 1): torch.zeros(2, 3)}).edges.shape
             torch.Size([4, 1, 3, 3])
         """
-        given = {key if isinstance(key, tuple) else (key,): value for key, value in (scores or {}).items()}
-        found = [(scope, self._expected(scope), torch.as_tensor(value)) for scope, value in given.items()]
+        given = {self._scope(key): as_scores(value) for key, value in (scores or {}).items()}
+        found = [(scope, self._expected(scope), value) for scope, value in given.items()]
         sizes = {len(value) for _, shape, value in found if value.dim() == len(shape) + 1}
         sizes |= set() if batch is None else {batch}
         if len(sizes) > 1:
             raise ValueError(f"scores are of batches of different sizes: {sorted(sizes)}")
         rows = sizes.pop() if sizes else 1
-        like = found[0][2] if found else torch.zeros(())
+        like = next((value for values in (given, self.tables) for value in values.values()), torch.zeros(()))
         cells = like.new_zeros(rows, self.index.num_cells)
         entries = like.new_zeros(rows, self.index.num_entries)
         found += [(scope, self._expected(scope), table.to(like)) for scope, table in self.tables.items()]
@@ -168,6 +168,10 @@ class CompiledGraph:
         where = torch.tensor(places, device=flat.device)
         return flat.new_zeros(len(flat), size).index_copy(1, where, flat)
 
+    def _scope(self, key: Hashable | tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """The variables that a key names; a variable's own name may be a tuple."""
+        return key if isinstance(key, tuple) and key not in self.names else (key,)
+
     def _expected(self, scope: tuple[Hashable, ...]) -> list[int]:
         numbers = [self.names.index(name) if name in self.names else -1 for name in scope]
         if -1 in numbers or (len(scope) > 1 and tuple(numbers) not in self.scopes):
@@ -179,3 +183,9 @@ class CompiledGraph:
         if len(numbers) == 1:
             return cells, int(self.index.cell_starts[numbers[0]])
         return entries, int(self.index.entry_starts[self.scopes.index(numbers)])
+
+
+def as_scores(values: Tensor | Sequence) -> Tensor:
+    """Numbers as a tensor of floats: of their own kind, or of the default one if they are whole."""
+    tensor = torch.as_tensor(values)
+    return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())

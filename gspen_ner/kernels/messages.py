@@ -27,8 +27,8 @@ from gspen_ner.kernels.thread_pool import over_rows
 if TYPE_CHECKING:
     from gspen_ner.kernels.loops.messages import Graph
 
-# Beyond these (nats), sums of exponentials may lose entries that matter: with forbidden entries, which
-# leave the rest to decide, any; else two tables' worth.
+# Nats beyond which sums of exponentials may lose entries that matter: of a table's entries (with forbidden
+# ones, of all scores together), and of a product of messages.
 _MAX_SPREAD = 250.0
 _MAX_PRODUCT = 600.0
 
@@ -111,7 +111,9 @@ def _in_blocks(
     found = Beliefs(*(_rows(part, batch) for part in (beliefs, tables, sent)))
     bound = torch.from_numpy(spread.reshape(-1)[:batch])
     forbidden = torch.isneginf(entries).any(1)
-    bound = torch.where(forbidden, bound * graph.index.num_messages, bound)
+    if forbidden.any():  # what they leave may be as unlikely as all scores together make it
+        nodes = torch.where(torch.isneginf(cells), 0.0, cells).abs().sum(1)
+        bound = torch.where(forbidden, bound * len(graph.scopes) + 2 * nodes, bound)
     found.cells[bound > _MAX_SPREAD] = torch.nan
     return found
 
@@ -154,9 +156,10 @@ def _blocks(rows: Tensor, width: int) -> np.ndarray:
     missing = -len(wide) % width
     if missing:
         wide = torch.cat([wide, wide[-1:].expand(missing, -1)])
-    return wide.view(-1, width, wide.shape[1]).transpose(1, 2).contiguous().clone().numpy()
+    blocks = wide.view(len(wide) // width, width, wide.shape[1])
+    return blocks.transpose(1, 2).clone(memory_format=torch.contiguous_format).numpy()
 
 
 def _rows(blocks: np.ndarray, batch: int) -> Tensor:
     """The way back."""
-    return torch.from_numpy(blocks).transpose(1, 2).reshape(-1, blocks.shape[1])[:batch]
+    return torch.from_numpy(blocks).transpose(1, 2).reshape(len(blocks) * blocks.shape[2], -1)[:batch]

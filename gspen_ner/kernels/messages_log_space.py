@@ -92,7 +92,7 @@ def pass_messages_in_log_space(
         beliefs = sweep.all_beliefs(everyone, sent)
         change = (beliefs - before).abs().max()
         before = beliefs
-        if change < tolerance:
+        if change < tolerance and sweep.disagreement(sent, beliefs) < tolerance:
             break
     beliefs = sweep.all_beliefs(everyone, sent)
     return beliefs, sweep.rounded_tables(sent, beliefs), sent[:, :-1].exp()
@@ -114,6 +114,9 @@ class _Sweeper:
         slot_factors = torch.tensor(index.slot_factors, device=device)
         self.message_numbers = factors[slot_factors[self.message_slots]]
         self.cell_totals = numbers.totals(graph).to(cells)[self.cell_nodes]
+        self.message_cells = torch.tensor(index.message_cells, device=device)
+        most = int(np.diff(index.slot_starts).max(initial=0))
+        self.places = [_visits(graph, place, device) for place in range(most)]
 
     def collect(self, plan: _Group, sent: Tensor) -> Tensor:
         """Messages from factors to the group's nodes (in the places of all messages)."""
@@ -145,37 +148,45 @@ class _Sweeper:
 
     def rounded_tables(self, sent: Tensor, beliefs: Tensor) -> Tensor:
         """Beliefs of factors, moved so that their marginals are the nodes'."""
-        index, device = self.graph.index, sent.device
-        if not len(self.graph.scopes):
-            return self.tables
-        places = [
-            _visits(self.graph, place, device) for place in range(int(np.diff(index.slot_starts).max()))
-        ]
-        values = self.tables
-        for entries, messages in places:
-            values = values.index_add(1, entries, sent[:, messages])
-        norm = _segment_logsumexp(values, self.entry_factors, len(self.graph.scopes))
-        tables = (values - norm[:, self.entry_factors]).exp()
-        wanted = beliefs[:, torch.tensor(index.message_cells, device=device)]
-        for entries, messages in places:
+        tables, wanted = self._tables(sent), beliefs[:, self.message_cells]
+        for entries, messages in self.places:
             found = torch.zeros_like(wanted).index_add(1, messages, tables[:, entries])
             ratio = torch.where(found > wanted, wanted / found, 1.0)
             factor = torch.ones_like(tables)
             factor[:, entries] = ratio[:, messages]
             tables = tables * factor
-        missing = wanted.clone()
-        for entries, messages in places:
-            missing.index_add_(1, messages, -tables[:, entries])
-        missing.clamp_min_(0.0)
-        first = torch.tensor(index.slot_starts[:-1], device=device)
-        total = missing.new_zeros(len(missing), len(index.slot_nodes))
-        total = total.index_add(1, self.message_slots, missing)[:, first]
-        arity = torch.tensor(np.diff(index.slot_starts), device=device)
-        share = torch.where(total > 1e-100, total, 1.0) ** (1 - arity) * (total > 1e-100)
-        addition = share[:, self.entry_factors]
-        for entries, messages in places:
+        missing = (wanted - self._marginals(tables)).clamp_min(0.0)
+        # All slots of a factor miss the same in sum: the first gives it, the others say where it goes.
+        index, device = self.graph.index, sent.device
+        sums = missing.new_zeros(len(missing), len(index.slot_nodes))
+        sums = sums.index_add(1, self.message_slots, missing)
+        sums[:, torch.tensor(index.slot_starts[:-1], device=device)] = 1.0
+        missing = missing / torch.where(sums > 0, sums, 1.0)[:, self.message_slots]
+        addition = (~torch.isneginf(self.tables)).to(missing)
+        for entries, messages in self.places:
             addition = addition.index_copy(1, entries, addition[:, entries] * missing[:, messages])
         return tables + addition
+
+    def disagreement(self, sent: Tensor, beliefs: Tensor) -> float:
+        """The largest difference between a factor's marginal and its node's belief."""
+        if not len(self.graph.scopes):
+            return 0.0
+        return float((self._marginals(self._tables(sent)) - beliefs[:, self.message_cells]).abs().max())
+
+    def _tables(self, sent: Tensor) -> Tensor:
+        """Beliefs of factors."""
+        values = self.tables
+        for entries, messages in self.places:
+            values = values.index_add(1, entries, sent[:, messages])
+        norm = _segment_logsumexp(values, self.entry_factors, len(self.graph.scopes))
+        return (values - norm[:, self.entry_factors]).exp()
+
+    def _marginals(self, tables: Tensor) -> Tensor:
+        """Their marginals at each slot."""
+        sums = tables.new_zeros(len(tables), self.graph.index.num_messages)
+        for entries, messages in self.places:
+            sums = sums.index_add(1, messages, tables[:, entries])
+        return sums
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
-from gspen_ner.kernels.messages import Beliefs
+from gspen_ner.kernels.messages import Beliefs, best_labellings
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.polytope import Polytope
 
@@ -59,9 +59,7 @@ class GraphPolytope(Polytope):
         """
         with torch.no_grad():
             value, found = self.flat_sums(*self.graph.flatten(theta))
-        dtype = theta.nodes.dtype
-        entries = found.entries.to(dtype) if with_edges else None
-        return value, self.graph.unflatten(found.cells.to(dtype), entries)
+        return value, self._parts(theta, found.cells, found.entries if with_edges else None)
 
     def flat_sums(self, cells: Tensor, entries: Tensor) -> tuple[Float[Tensor, " B"], Beliefs]:
         """The same in flat rows."""
@@ -70,7 +68,7 @@ class GraphPolytope(Polytope):
         found = self.beliefs(cells, entries)
         value = _inner(cells, found.cells) + _inner(entries, found.entries)
         value = value + self._flat_entropy(found.cells, found.entries)
-        _check_possible(value, cells, entries)
+        check_possible(value, cells, entries)
         return value, found
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
@@ -91,6 +89,11 @@ class GraphPolytope(Polytope):
     def expand(self, scores: Parts) -> Parts:
         """The scores with a table for every edge and every factor of every example."""
         return self.graph.unflatten(*self.graph.flatten(scores))
+
+    def _parts(self, like: Parts, cells: Tensor, entries: Tensor | None) -> Parts:
+        """Flat rows as parts, of the dtype of given scores (single, if that is half)."""
+        dtype = torch.promote_types(like.nodes.dtype, torch.float32)
+        return self.graph.unflatten(cells.to(dtype), None if entries is None else entries.to(dtype))
 
     def _flat_entropy(self, cells: Tensor, entries: Tensor) -> Float[Tensor, " B"]:
         nodes = _weighted_entropy(cells, self._cell_weights)
@@ -137,7 +140,14 @@ def _weighted_entropy(probabilities: Tensor, weights: Tensor) -> Tensor:
     return -(wide * logarithms) @ weights.to(wide)
 
 
-def _check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
+def check_scores(cells: Tensor, entries: Tensor) -> None:
+    """Raise ValueError for the first row with NaN or +inf; -inf is allowed."""
+    total = cells.sum(1) + entries.sum(1)
+    check_possible(torch.where(torch.isneginf(total), 0.0, total), cells, entries)
+
+
+def check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
+    """Raise ValueError that names the first row whose value is not finite, and says why."""
     if np.isfinite(float(value.sum())):
         return
     row = int((~torch.isfinite(value)).nonzero()[0])
@@ -147,3 +157,12 @@ def _check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
         if torch.isposinf(scores).any():
             raise ValueError(f"row {row}: +inf among the {name} scores")
     raise ValueError(f"row {row}: forbidden labels and entries (-inf) leave no labelling")
+
+
+def best_on_forest(polytope: GraphPolytope, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
+    """The best labelling of each example of a graph without loops, with its score."""
+    cells, entries = polytope.graph.flatten(theta)
+    check_scores(cells, entries)
+    scores, labels = best_labellings(polytope.graph, cells, entries)
+    check_possible(scores, cells, entries)
+    return scores, labels

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.kernels.linear_program import solve_linear_programs
-from gspen_ner.kernels.messages import Beliefs, best_labellings, pass_messages
+from gspen_ner.kernels.messages import Beliefs, pass_messages
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.graph_polytope import GraphPolytope
+from gspen_ner.polytopes.graph_polytope import GraphPolytope, best_on_forest, check_scores
 
 # How far apart, in units of the entropy's weight, the scores of the linear problem are pulled: as far as
 # message passing goes without log space. Getting there in stages was tried, and was no better.
@@ -40,7 +40,7 @@ class LocalPolytope(GraphPolytope):
             an exact labelling). `"lp"`: by linear programming (HiGHS), the true maximum over the local
             polytope, some milliseconds an example. `"messages"`: by message passing with little
             entropy, rounded, or the labelling read off it if that scores higher: always a point of the
-            set, near the maximum but not at it.
+            set, near the maximum but not at it; a batch with forbidden entries goes to the linear program.
 
     Example:
         >>> triangle = FactorGraph.of_edges([2, 2, 2], [(0, 1), (1, 2), (0, 2)])
@@ -73,14 +73,14 @@ class LocalPolytope(GraphPolytope):
     def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
         start = self._messages if self._messages is not None and len(self._messages) == len(cells) else None
         found = self._pass(cells, entries, self.max_sweeps, self.tolerance, start)
-        if self._remembers:
+        if self._remembers and torch.isfinite(found.messages.sum()):
             self._messages = found.messages
         return found
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
         """The labelling that takes each node's likeliest label; on a forest, the best one."""
         if self.graph.is_forest:
-            return best_labellings(self.graph, *self.graph.flatten(theta))[1]
+            return best_on_forest(self, theta)[1]
         beliefs = self.sums(theta, with_edges=False)[1].nodes
         return beliefs.argmax(-1)
 
@@ -89,14 +89,13 @@ class LocalPolytope(GraphPolytope):
             return super().maximiser(theta)
         wide = wide_dtype(theta.nodes.device)
         cells, entries = (rows.to(wide) for rows in self.graph.flatten(theta))
-        dtype = theta.nodes.dtype
-        if self.oracle == "lp":
-            found = solve_linear_programs(self.graph, cells, entries)
-            return self.graph.unflatten(*(rows.to(dtype) for rows in found))
+        check_scores(cells, entries)
+        if self.oracle == "lp" or torch.isneginf(entries).any():
+            return self._parts(theta, *solve_linear_programs(self.graph, cells, entries))
         scale = _SHARPNESS / _spread(entries).clamp_min(1e-12)[:, None]
         beliefs = self._pass(cells * scale, entries * scale, _ORACLE_SWEEPS, 1e-6)
-        between = self.graph.unflatten(beliefs.cells.to(dtype), beliefs.entries.to(dtype))
-        labelling = self.vertex(between.nodes.argmax(-1), theta)
+        between = self._parts(theta, beliefs.cells, beliefs.entries)
+        labelling = self.vertex(between.nodes.argmax(-1), between)
         return labelling.where(theta.dot(labelling) >= theta.dot(between), between)
 
     def warmed(self) -> LocalPolytope:

@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, FactorGraph
-from gspen_ner.kernels.messages import Beliefs, best_labellings, pass_messages
+from gspen_ner.kernels.messages import Beliefs, pass_messages
 from gspen_ner.parts import Parts
-from gspen_ner.polytopes.graph_polytope import GraphPolytope
+from gspen_ner.polytopes.graph_polytope import GraphPolytope, best_on_forest
 
 
 class Tree(GraphPolytope):
@@ -49,5 +49,4 @@ class Tree(GraphPolytope):
 
     def best(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
         """The best labelling of each example with its score."""
-        scores, labels = best_labellings(self.graph, *self.graph.flatten(theta))
-        return scores, labels
+        return best_on_forest(self, theta)

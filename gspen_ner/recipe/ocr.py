@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, model_validator
 
 from gspen_ner.recipe.schema import Inference, Section
+
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SystemTraining(Section):
@@ -38,7 +43,7 @@ class StructSettings(SystemTraining):
 class TermSettings(SystemTraining):
     """SPEN and GSPEN: a perceptron over all beliefs, over a frozen Unary or Struct."""
 
-    hidden: tuple[int, ...] = Field((500,), min_length=1, description="the best of these on dev is kept")
+    hidden: tuple[Count, ...] = Field((500,), min_length=1, description="the best of these on dev is kept")
     read_potentials: bool = True
     inference: Inference = Inference()
 
@@ -76,9 +81,9 @@ class Graph(Section):
 class StudySettings(Section):
     """Four GSPENs, with Frank-Wolfe or mirror descent, with or without entropy."""
 
-    max_steps: tuple[int, ...] = Field((5, 20, 50), description="none skips the study")
-    max_updates: int = Field(160, ge=1)
-    seeds: tuple[int, ...] = (1,)
+    max_steps: tuple[Count, ...] = Field((3, 10, 30), description="none skips the study")
+    max_updates: int = Field(80, ge=1)
+    seeds: tuple[Seed, ...] = (1,)
 
 
 class OCRRecipe(Section):
@@ -87,11 +92,11 @@ class OCRRecipe(Section):
     task: Literal["ocr"]
     description: str = ""
     data: OCRData = OCRData()
-    alphas: tuple[float, ...] = Field((0.3, 0.5, 0.7), min_length=1, description="weights of the background")
-    sizes: tuple[int, ...] = Field((200, 1000, 10_000), min_length=1)
+    alphas: tuple[Share, ...] = Field((0.3, 0.5, 0.7), min_length=1, description="weights of the background")
+    sizes: tuple[Count, ...] = Field((200, 1000, 10_000), min_length=1)
     alpha: float = Field(0.5, ge=0, le=1, description="with which sizes are compared")
     size: int = Field(1000, ge=1, description="with which alphas are compared")
-    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1)
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     graph: Graph = Graph()
     systems: tuple[Literal["spen", "nlstruct", "gspen"], ...] = ("spen", "nlstruct", "gspen")
     unary: UnarySettings = UnarySettings()
@@ -108,6 +113,13 @@ class OCRRecipe(Section):
                 f"alpha and size must be among alphas and sizes, got {self.alpha} and {self.size} for "
                 f"{list(self.alphas)} and {list(self.sizes)}"
             )
+        for name in ("alphas", "sizes", "seeds", "systems"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name}: {list(values)} names something twice")
+        for name in ("spen", "gspen"):
+            if getattr(self, name).inference.solver.name == "saddle_point":
+                raise ValueError(f"{name}.inference.solver: saddle_point is for nlstruct only")
         return self
 
     def as_yaml(self) -> str:

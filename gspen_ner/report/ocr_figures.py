@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gspen_ner.experiments.ocr_cell import SystemResult
 from gspen_ner.experiments.ocr_summary import (
     SOLVERS,
     SYSTEMS,
@@ -20,11 +19,13 @@ from gspen_ner.experiments.ocr_summary import (
     study,
 )
 from gspen_ner.files import write_whole
-from gspen_ner.recipe.ocr import OCRRecipe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from gspen_ner.experiments.ocr_cell import SystemResult
+    from gspen_ner.recipe import OCRRecipe
 
 Style = dict[str, Any]
 
@@ -43,7 +44,10 @@ _STUDY_STYLES: dict[tuple[str, bool], Style] = {
     ("frank_wolfe", True): {"color": "#E69F00", "marker": "^"},
     ("frank_wolfe", False): {"color": "#009E73", "marker": "v"},
 }
-_DASHES = {"struct": "-", "struct_without_entropy": "--"}
+_BASE_STYLES: dict[str, Style] = {
+    "struct": {"linestyle": "-"},
+    "struct_without_entropy": {"linestyle": "--", "markerfacecolor": "white"},
+}
 _ASIDE = 0.045  # inches between the points of lines at one place, so that error bars stay in sight
 _STUDY_PANELS = {"ours": "our step sizes", "paper": "the paper's step sizes"}
 
@@ -159,7 +163,7 @@ def _study(results: Sequence[SystemResult], fixed: str) -> tuple[Lines, dict[str
     for case, curve in curves.items():
         panels.setdefault(_STUDY_PANELS[case.steps], []).append(Line.of(_study_name(case), curve))
     styles = {
-        _study_name(case): _STUDY_STYLES[case.solver, case.entropy] | {"linestyle": _DASHES[case.base]}
+        _study_name(case): _STUDY_STYLES[case.solver, case.entropy] | _BASE_STYLES[case.base]
         for case in curves
     }
     title = f"OCR: GSPEN by its inference\n({fixed}; {over_seeds(list(curves.values()))})"

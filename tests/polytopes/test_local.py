@@ -165,6 +165,13 @@ class TestCountingNumbers:
         with pytest.raises(ValueError, match=r"has loops, .* use 'unit' or numbers >= 0"):
             LocalPolytope(graph_of(*TRIANGLE[:1], [*TRIANGLE[1], (0, 1, 2)]), "bethe")
 
+    def test_an_entropy_that_is_not_concave_is_refused_on_a_forest_too(self):
+        """On a pair that is always alike, all entropies are the same: 1 - 0.9 - 0.9 is negative."""
+        numbers = CountingNumbers(torch.tensor([-0.9, -0.9]), torch.tensor([1.0]))
+        # BUG: taken; with a table of 5 on the diagonal it then finds 4.45, where a labelling has 5
+        with pytest.raises(ValueError, match="counting number"):
+            LocalPolytope(graph_of([2, 2], [(0, 1)]), numbers)
+
     def test_unknown_names(self):
         with pytest.raises(ValueError, match='"unit", "bethe" or CountingNumbers, got \'one\''):
             CountingNumbers.of(graph_of(*TRIANGLE), "one")

@@ -32,9 +32,9 @@ def colours(file):
     """The share of pixels that have each colour, such as (0, 114, 178)."""
     with Image.open(file) as image:
         assert image.format == "PNG"
-        pixels = np.array(image.convert("RGB")).reshape(-1, 3)
-    values, counts = np.unique(pixels, axis=0, return_counts=True)
-    return {tuple(value.tolist()): count / len(pixels) for value, count in zip(values, counts, strict=True)}
+        found = image.convert("RGB").getcolors(maxcolors=1 << 24)
+    pixels = sum(count for count, _ in found)
+    return {colour: count / pixels for count, colour in found}
 
 
 def test_every_picture_has_its_numbers_beside_it(drawn):
@@ -88,22 +88,24 @@ def test_the_study_has_a_panel_for_each_rule_of_steps(drawn):
     assert first["mean"] == [41.5, 42.5]
 
 
-def drawn_lines(monkeypatch, results, folder):
-    """What `errorbar` is called with while the pictures are drawn."""
+def drawn_lines(results, folder):
+    """What `errorbar` is called with for each line, and where, while the pictures are drawn."""
     calls = []
     original = Axes.errorbar
 
     def watched(self, x, y, yerr=None, **looks):
-        calls.append((list(x), list(y), yerr, looks, self.get_xscale()))
+        if "marker" in looks:  # those of bars have none
+            calls.append((list(x), list(y), yerr, looks, self))
         return original(self, x, y, yerr=yerr, **looks)
 
-    monkeypatch.setattr(Axes, "errorbar", watched)
-    draw_figures(RECIPE, results, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Axes, "errorbar", watched)
+        draw_figures(RECIPE, results, folder)
     return calls
 
 
-def test_what_json_holds_is_what_is_drawn(monkeypatch, tmp_path):
-    calls = drawn_lines(monkeypatch, made_up() + made_up_study(), tmp_path)
+def test_what_json_holds_is_what_is_drawn(tmp_path):
+    calls = drawn_lines(made_up() + made_up_study(), tmp_path)
     lines = [
         line
         for name in ("accuracy_by_alpha", "accuracy_by_size", "inference_study")
@@ -111,31 +113,40 @@ def test_what_json_holds_is_what_is_drawn(monkeypatch, tmp_path):
         for line in panel
     ]
     written = [(line["x"], line["mean"], line["standard_deviation"]) for line in lines]
-    assert [call[:3] for call in calls if call[1] and "marker" in call[3]] == written
+    assert [call[:3] for call in calls] == written
 
 
-def test_dashes_are_for_struct_without_entropy_and_axes_of_sizes_are_logarithmic(monkeypatch, tmp_path):
-    calls = drawn_lines(monkeypatch, made_up_study(), tmp_path)
+def test_points_and_their_error_bars_are_inside_the_axes(tmp_path):
+    for x, y, deviation, _, panel in drawn_lines(made_up() + made_up_study(), tmp_path):
+        left, right = panel.get_xlim()
+        bottom, top = panel.get_ylim()
+        assert left < min(x) <= max(x) < right
+        assert bottom < min(np.subtract(y, deviation)) <= max(np.add(y, deviation)) < top
+
+
+def test_dashes_are_for_struct_without_entropy(tmp_path):
+    calls = drawn_lines(made_up_study(seeds=(1,)), tmp_path)
     lines = [line for panel in numbers(tmp_path, "inference_study")["panels"].values() for line in panel]
-    for (*_, looks, scale), line in zip(calls, lines, strict=True):
-        assert looks["linestyle"] == ("--" if "from Struct without entropy" in line["name"] else "-")
-        assert scale == "log"
-    calls = drawn_lines(monkeypatch, made_up(), tmp_path)
-    assert {tuple(call[0]): call[4] for call in calls if "marker" in call[3]} == {
+    for (*_, looks, panel), line in zip(calls, lines, strict=True):
+        without = "from Struct without entropy" in line["name"]
+        assert looks["linestyle"] == ("--" if without else "-")
+        assert ("markerfacecolor" in looks) == without
+        assert panel.get_xscale() == "log"
+
+
+def test_each_line_has_a_colour_and_a_marker_of_its_own_and_sizes_a_logarithmic_axis(tmp_path):
+    calls = drawn_lines(made_up(seeds=(1,)), tmp_path)
+    for look in ("color", "marker"):
+        assert len({call[3][look] for call in calls[:6]}) == 6
+    assert {tuple(call[0]): call[4].get_xscale() for call in calls} == {
         (0.3, 0.5, 0.7): "linear",
         (200, 1000): "log",
     }
 
 
-def test_each_line_has_a_colour_and_a_marker_of_its_own(monkeypatch, tmp_path):
-    calls = drawn_lines(monkeypatch, made_up(seeds=(1,)), tmp_path)
-    for look in ("color", "marker"):
-        assert len({call[3][look] for call in calls[:6]}) == 6
-
-
-def test_one_seed_has_no_error_bars(monkeypatch, tmp_path):
-    calls = drawn_lines(monkeypatch, made_up(seeds=(1,)) + made_up_study(seeds=(1,)), tmp_path)
-    assert all(call[2] is None for call in calls if "marker" in call[3])
+def test_one_seed_has_no_error_bars(tmp_path):
+    calls = drawn_lines(made_up(seeds=(1,)) + made_up_study(seeds=(1,)), tmp_path)
+    assert all(call[2] is None for call in calls)
     for name in NAMES[:3]:
         found = numbers(tmp_path, name)
         assert "one seed" in found["title"]
@@ -194,10 +205,12 @@ def test_matplotlib_is_loaded_when_needed_only_and_never_pyplot(tmp_path):
     code = f"""
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from gspen_ner.report.ocr_figures import draw_figures
-assert "matplotlib" not in sys.modules
-from tests.experiments.test_ocr_tables import RECIPE, made_up
-draw_figures(RECIPE, made_up((1,)), Path({str(tmp_path)!r}))
+assert not {{"matplotlib", "transformers"}} & set(sys.modules)
+result = SimpleNamespace(system="unary", alpha=0.3, size=200, test_words=50.0, test_letters=80.0)
+draw_figures(SimpleNamespace(alpha=0.5, size=200), [result], Path({str(tmp_path)!r}))
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "accuracy_by_alpha.png").is_file()

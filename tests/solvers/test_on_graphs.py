@@ -195,6 +195,17 @@ class TestFeasibility:
 
     @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
     @pytest.mark.parametrize("temperature", [0.0, 1.0])
+    @pytest.mark.parametrize("oracle", ["lp", "messages"])
+    def test_scores_where_a_variable_has_no_such_label_change_nothing(self, solver, temperature, oracle):
+        problem = objective(LocalPolytope(DIFFERENT, oracle=oracle), EdgeWishes.of(DIFFERENT), temperature)
+        garbage = replace(problem, potentials=random_scores(DIFFERENT, batch=3, scale=1.0))
+        assert torch.isnan(garbage.potentials.nodes).any()
+        expected, found = solve(problem, solver, max_steps=5), solve(garbage, solver, max_steps=5)
+        torch.testing.assert_close(found.value, expected.value)
+        torch.testing.assert_close(found.marginals.edges, expected.marginals.edges)
+
+    @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+    @pytest.mark.parametrize("temperature", [0.0, 1.0])
     def test_forbidden_labels_stay_forbidden(self, solver, temperature):
         problem = objective(LocalPolytope(TRIANGLE), EdgeWishes.of(TRIANGLE, 3.0), temperature)
         problem.potentials.nodes[:, 1, 2] = -torch.inf

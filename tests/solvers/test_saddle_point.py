@@ -75,7 +75,9 @@ def test_runs_on_a_factor_graph_too():
     edges = [(node, node + 1) for node in range(NODES - 1)]
     tree = Tree(FactorGraph.of_edges([LABELS] * NODES, edges))
     on_tree = Objective(objective.potentials, tree, objective.term, objective.context)
-    one, other = (solve(problem, SaddlePoint(), max_steps=60, tolerance=0.0) for problem in (objective, on_tree))
+    one, other = (
+        solve(problem, SaddlePoint(), max_steps=60, tolerance=0.0) for problem in (objective, on_tree)
+    )
     torch.testing.assert_close(one.marginals.nodes, other.marginals.nodes)
     torch.testing.assert_close(one.value, other.value)
 

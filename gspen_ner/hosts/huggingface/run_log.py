@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,28 @@ class EpochClock(TrainerCallback):
     def seconds(self) -> float:
         """Since the epoch began."""
         return time.perf_counter() - self.start
+
+
+class UpdateClock(TrainerCallback):
+    """Measures updates one by one; the first, which may compile something, counts only if it is alone."""
+
+    def __init__(self) -> None:
+        self.start, self.times = 0.0, list[float]()
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.start = time.perf_counter()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.times.append(time.perf_counter() - self.start)
+
+    @property
+    def seconds(self) -> float:
+        """Of an update, on average."""
+        return statistics.fmean(self.times[1:] or self.times)
 
 
 class QuietProgress(ProgressCallback):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
-from gspen_ner.hosts.huggingface.run_log import QuietProgress
+from gspen_ner.hosts.huggingface.run_log import QuietProgress, UpdateClock
 from gspen_ner.recipe.ocr import SystemTraining
 
 PREDICTION_BATCH = 512
@@ -80,17 +79,15 @@ def train_system(
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
         trainer = SystemTrainer(system, train, dev, score, training, seed, folder)
-        start = time.perf_counter()
         trainer.train()
         if trainer.state.global_step % trainer.evaluated_every:
             trainer.evaluate()
-    seconds = time.perf_counter() - start - trainer.evaluation_seconds
     assert trainer.best is not None
     system.load_state_dict(trainer.best, strict=False)
     an_epoch = -(-len(train) // training.batch_size)
     steps, negative = (statistics.fmean(values) for values in zip(*trainer.watched[-an_epoch:], strict=True))
-    epochs = trainer.state.global_step / an_epoch
-    return Trained(trainer.best_score, trainer.best_update, seconds / epochs, steps, negative)
+    seconds = an_epoch * trainer.clock.seconds
+    return Trained(trainer.best_score, trainer.best_update, seconds, steps, negative)
 
 
 def predictions(system: nn.Module, inputs: Tensor) -> Tensor:
@@ -120,7 +117,7 @@ class SystemTrainer(Trainer):
         self.dev, self.score, self.training = dev, score, training
         self.best: dict[str, Tensor] | None = None
         self.best_score, self.best_update, self.worse = -1.0, 0, 0
-        self.evaluation_seconds = 0.0
+        self.clock = UpdateClock()
         self.evaluated_every = max(training.evaluate_every, -(-len(train) // training.batch_size))
         self.watched: list[tuple[float, float]] = []
         learned = [weight for weight in system.parameters() if weight.requires_grad]
@@ -133,6 +130,7 @@ class SystemTrainer(Trainer):
             eval_dataset=dev,
             data_collator=_as_it_is,
             optimizers=(optimizer, constant),
+            callbacks=[self.clock],
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
@@ -164,7 +162,7 @@ class SystemTrainer(Trainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """The score on dev; stops the training when it has not risen for too long."""
-        start, model = time.perf_counter(), self.model
+        model = self.model
         assert isinstance(model, nn.Module)
         value = self.score(predictions(model, self.dev.inputs), self.dev.labels)
         if value > self.best_score:
@@ -175,7 +173,6 @@ class SystemTrainer(Trainer):
             self.worse += 1
         if self.worse >= self.training.patience:
             self.control.should_training_stop = True
-        self.evaluation_seconds += time.perf_counter() - start
         return {"eval_score": value}
 
 

@@ -69,6 +69,7 @@ def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, to
         slots = graph.node_slot_starts[node + 1] - graph.node_slot_starts[node]
         largest, widest = max(largest, labels * slots), max(widest, labels)
     inbox, mine, work = np.empty((largest, WIDTH)), np.empty((2 * widest, WIDTH)), np.empty(WIDTH)
+    sums = np.empty((len(messages), WIDTH))
     sweeps, change = 0, np.inf
     beliefs[:] = 0.0
     while sweeps < max_sweeps and change >= tolerance:
@@ -79,11 +80,12 @@ def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, to
             _send(node, messages, inbox, mine, work, graph)
             change = max(change, _note(node, beliefs, mine, work, graph))
         sweeps += 1
+        if change < tolerance:  # nodes that are sure may stand still while their factors disagree
+            change = _disagreement(tables, messages, beliefs, sums, work, graph)
     for node in range(len(graph.node_totals)):
         _collect(node, tables, messages, inbox, work, graph)
         _believe(node, cells, inbox, mine, work, graph, chunk)
         _note(node, beliefs, mine, work, graph)
-    sums = np.empty((len(messages), WIDTH))
     for factor in range(len(graph.factor_numbers)):
         _normalise_table(factor, tables, messages, work, graph)
         _scale_down(factor, tables, beliefs, sums, graph)
@@ -218,6 +220,36 @@ def _note(node, beliefs, mine, work, graph):
 
 
 @compiled
+def _disagreement(tables, messages, beliefs, sums, work, graph):
+    """The largest difference between a factor's marginal and its node's belief."""
+    largest = 0.0
+    for factor in range(len(graph.factor_numbers)):
+        first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
+        start = graph.entry_starts[factor]
+        total = np.zeros(WIDTH)
+        sums[graph.message_starts[first] : graph.message_starts[last]] = 0.0
+        for entry in range(graph.entry_starts[factor + 1] - start):
+            for b in range(WIDTH):
+                work[b] = tables[start + entry, b]
+            for slot in range(first, last):
+                row = graph.entry_messages[graph.visit_starts[slot] + entry]
+                for b in range(WIDTH):
+                    work[b] *= messages[row, b]
+            for b in range(WIDTH):
+                total[b] += work[b]
+            for slot in range(first, last):
+                row = graph.entry_messages[graph.visit_starts[slot] + entry]
+                for b in range(WIDTH):
+                    sums[row, b] += work[b]
+        for slot in range(first, last):
+            cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
+            for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
+                for b in range(WIDTH):
+                    largest = max(largest, abs(sums[row, b] / total[b] - beliefs[cell + row, b]))
+    return largest
+
+
+@compiled
 def _normalise_table(factor, tables, messages, work, graph):
     """The factor's belief."""
     start, stop = graph.entry_starts[factor], graph.entry_starts[factor + 1]
@@ -269,24 +301,26 @@ def _scale_down(factor, tables, beliefs, sums, graph):
 
 @compiled
 def _fill_up(factor, tables, beliefs, missing, work, graph):
-    """Add the product of what the slots miss, so that each gets it."""
+    """Add the product of what the slots miss, so that each gets it; entries that are zero stay zero."""
     first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
     start, total = graph.entry_starts[factor], np.zeros(WIDTH)
     for slot in range(first, last):
         _marginal(slot, factor, tables, missing, graph)
         cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
+        total[:] = 0.0
         for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
             for b in range(WIDTH):
                 missing[row, b] = max(beliefs[cell + row, b] - missing[row, b], 0.0)
-                if slot == first:
-                    total[b] += missing[row, b]
+                total[b] += missing[row, b]
+        if slot < last - 1:  # all slots miss the same in sum: one of them gives it
+            for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
+                for b in range(WIDTH):
+                    missing[row, b] /= total[b] if total[b] > 0.0 else 1.0
     if np.max(total) <= 1e-15:
         return
-    for b in range(WIDTH):
-        total[b] = total[b] ** (1 - (last - first)) if total[b] > 1e-100 else 0.0
     for entry in range(graph.entry_starts[factor + 1] - start):
         for b in range(WIDTH):
-            work[b] = total[b]
+            work[b] = 1.0 if tables[start + entry, b] > 0.0 else 0.0
         for slot in range(first, last):
             row = graph.entry_messages[graph.visit_starts[slot] + entry]
             for b in range(WIDTH):
