@@ -15,9 +15,65 @@ CHECKS = {
         "assert mended.total() > 2 * broken.total()",
         "assert list(results.values()) == [f1_after, f1_before, f1_before]",
         "assert not folder.exists()",
-    ]
+    ],
+    "factor_graphs": [
+        # A graph of your own
+        "assert tree_error < 1e-5 and best[0].equal(exact_best) and np.prod(tree.graph.label_counts) == 144",
+        "assert beliefs.nodes[0, 0].argmax() == 0 and best[0, 0] == 2",
+        "assert loopy_beliefs.nodes[0, 0].argmax() == loopy_exact.nodes[0, 0].argmax() == loopy_best[0] == 2",
+        "assert loopy_beliefs.nodes[0, 0, 2] < loopy_exact.nodes[0, 0, 2] - 0.2",
+        "tags_beliefs, pairs_beliefs = loopy_beliefs.nodes[0], loopy_beliefs.edges[0]",
+        "triple = torch.nn.functional.pad(loopy_beliefs.factors[0].view(3, 3, 4), (0, 0, 0, 1, 0, 1))",
+        "firsts, seconds = zip(*loopy.graph.scopes[:4])",
+        "torch.testing.assert_close(pairs_beliefs.sum(2), tags_beliefs[list(firsts)])",
+        "torch.testing.assert_close(pairs_beliefs.sum(1), tags_beliefs[list(seconds)])",
+        "sums = [triple.sum(rest) for rest in ((1, 2), (0, 2), (0, 1))]",
+        "torch.testing.assert_close(torch.stack(sums), tags_beliefs[:3])",
+        # What loops do
+        "assert 'has loops' in refusal",
+        "assert errors['without loops', 'Bethe'] < 1e-5 < 0.05 < errors['without loops', 'unit']",
+        "assert 0.01 < errors['with loops', 'each variable once'] < errors['with loops', 'unit'] - 0.1",
+        "entropy = lambda found: torch.special.entr(found.nodes).sum(-1)",
+        "assert all((entropy(found['unit']) > entropy(found['exact'])).all() for found in ways.values())",
+        "assert (loopy.counting_numbers.totals(loopy.graph)[:2] == 4).all()",
+        "assert (once.counting_numbers.totals(loopy.graph) - 1).abs().max() < 1e-9",
+        "assert most_apart == 2 and apart.dot(fractional)[0] == 3 and (fractional.nodes == 0.5).all()",
+        "assert milliseconds['linear programming'] > 2 * milliseconds['rounded messages'], milliseconds",
+        "program, messages = above.values()",
+        "assert (program > -1e-6).all() and (messages < program + 1e-6).all()",
+        "assert (program - messages).quantile(0.9) < 0.1",
+        "assert 0 < tight.sum() < len(tight)",
+        "assert (points['linear programming'].nodes[tight].amax(-1) > 1 - 1e-6).all()",
+        "far = torch.tensor(list(distance.values())).clamp_min(1e-12)",
+        "assert (far.diff(dim=1) <= 0).all() and (far.diff(dim=0) >= 0).all()",
+        "assert guesses['maximiser'] > 1.5 * guesses['argmax'], guesses",
+        # A global term, and two solvers
+        "assert len(plans) == 19_683",
+        "assert [bool(solution.converged) for solution in solutions.values()] == [True, True, True, False]",
+        "assert all(best_value - solution.value < 1e-5 for solution in list(solutions.values())[:3])",
+        "assert max(solutions[name].steps for name in list(solutions)[:2]) <= 15",
+        "traced = [solution.trace for solution in solutions.values()]",
+        "assert all((best_value - trace.value < trace.residual + 1e-6).all() for trace in traced)",
+        "assert all((it.marginals.nodes.sum(-1) - 1).abs().max() < 1e-6 for it in solutions.values())",
+        "assert chosen['without the term'].bincount().tolist() == [5, 1, 3]",
+        "assert chosen['with the term'].equal(best_plan) and best_plan.bincount().tolist() == [3, 3, 3]",
+        # Words
+        "assert accuracy['Unary'] + 20 < min(accuracy['Struct'], accuracy['SPEN']), accuracy",
+        "assert max(accuracy['Struct'], accuracy['SPEN']) < accuracy['GSPEN'], accuracy",
+        "shares = {name: 100 * float((wrong[name] == 0).double().mean()) for name in accuracy}",
+        "assert all(abs(accuracy[name] - shares[name]) < 0.6 for name in accuracy), shares",
+        "assert wrong['Unary'][row] > 0 and wrong['GSPEN'][row] == 0",
+        "assert all((marginals.sum(-1) - 1).abs().max() < 1e-4 for marginals in stages.values())",
+        "assert all(it.converged.all() and it.steps.max() <= 15 for it in inferences.values())",
+        "assert all((it.trace.value.diff(dim=0) >= 0).all() for it in inferences.values())",
+        "assert apart_by < 1e-4",
+        "assert not folder.exists()",
+    ],
 }
 """What holds when a notebook has run, in its own variables."""
+
+NEEDS = {"flair_upgrade": ("flair",), "factor_graphs": ("PIL", "sklearn")}
+"""Packages of a notebook's own."""
 
 every_notebook = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 
@@ -41,7 +97,7 @@ def test_is_stored_without_outputs(file):
 @pytest.mark.timeout(SECONDS + 60)
 @every_notebook
 def test_runs_without_error(file, tmp_path):
-    for needed in ("flair", "ipykernel", "matplotlib"):
+    for needed in (*NEEDS.get(file.stem, ()), "ipykernel", "matplotlib"):
         pytest.importorskip(needed)
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.read(file, as_version=4)

@@ -101,36 +101,20 @@ class CompiledGraph:
 
     def flatten(self, scores: Parts) -> tuple[Float[Tensor, "B cells"], Float[Tensor, "B entries"]]:
         """Scores of a batch in flat rows, without padding."""
-        batch, nodes, labels = scores.nodes.shape
-        edges, factors, index = scores.edges, scores.factors, self.index
-        if (nodes, labels) != (self.num_nodes, self.max_labels):
-            raise ValueError(
-                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; "
-                f"got scores of nodes {list(scores.nodes.shape)}"
-            )
-        if edges is not None and edges.shape[1] not in (1, self.num_edges):
-            raise ValueError(f"this graph has {self.num_edges} edges; got scores of {edges.shape[1]}")
-        if factors is not None and factors.shape[1] != index.num_large:
-            raise ValueError(
-                f"this graph has {index.num_large} entries in factors over three or more variables; "
-                f"got scores of {factors.shape[1]}"
-            )
+        self._check_shapes(scores)
+        batch, index, labels = len(scores.nodes), self.index, self.max_labels
         cells = scores.nodes.reshape(batch, -1)
         cells = cells if self.is_uniform else cells[:, index.node_cells]
-        tables = []
-        if self.num_edges:
-            if edges is None:
-                tables.append(cells.new_zeros(batch, index.num_entries - index.num_large))
-            else:
-                flat = edges.expand(batch, self.num_edges, labels, labels).reshape(batch, -1)
-                tables.append(flat if self.is_uniform else flat[:, index.edge_cells])
-        if index.num_large:
-            tables.append(
-                cells.new_zeros(batch, index.num_large) if factors is None else factors.expand(batch, -1)
-            )
-        if len(tables) == 1:
-            return cells, tables[0]
-        return cells, torch.cat(tables, 1) if tables else cells.new_zeros(batch, 0)
+        small = index.num_entries - index.num_large
+        if scores.edges is None:
+            entries = cells.new_zeros(batch, small)
+        else:
+            entries = scores.edges.expand(batch, self.num_edges, labels, labels).reshape(batch, -1)
+            entries = entries if self.is_uniform else entries[:, index.edge_cells]
+        if not index.num_large:
+            return cells, entries
+        factors = cells.new_zeros(1, index.num_large) if scores.factors is None else scores.factors
+        return cells, torch.cat([entries, factors.expand(batch, -1)], 1)
 
     def unflatten(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"] | None) -> Parts:
         """Flat rows as `Parts`; zero where a variable has no such label."""
@@ -162,6 +146,20 @@ class CompiledGraph:
         """Whether all variables have the same number of labels: then nothing is padded."""
         return len(set(self.label_counts)) == 1
 
+    def _check_shapes(self, scores: Parts) -> None:
+        if scores.nodes.shape[1:] != (self.num_nodes, self.max_labels):
+            raise ValueError(
+                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; "
+                f"got scores of nodes {list(scores.nodes.shape)}"
+            )
+        if scores.edges is not None and scores.edges.shape[1] not in (1, self.num_edges):
+            raise ValueError(f"this graph has {self.num_edges} edges; got scores of {scores.edges.shape[1]}")
+        if scores.factors is not None and scores.factors.shape[1] != self.index.num_large:
+            raise ValueError(
+                f"this graph has {self.index.num_large} entries in factors over three or more variables; "
+                f"got scores of {scores.factors.shape[1]}"
+            )
+
     def _spread(self, flat: Tensor, places: np.ndarray, size: int) -> Tensor:
         if self.is_uniform:
             return flat
@@ -170,19 +168,27 @@ class CompiledGraph:
 
     def _scope(self, key: Hashable | tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         """The variables that a key names; a variable's own name may be a tuple."""
-        return key if isinstance(key, tuple) and key not in self.names else (key,)
+        return key if isinstance(key, tuple) and key not in self._numbers else (key,)
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _factors(self) -> dict[tuple[int, ...], int]:
+        return {scope: factor for factor, scope in enumerate(self.scopes)}
 
     def _expected(self, scope: tuple[Hashable, ...]) -> list[int]:
-        numbers = [self.names.index(name) if name in self.names else -1 for name in scope]
-        if -1 in numbers or (len(scope) > 1 and tuple(numbers) not in self.scopes):
+        numbers = tuple(self._numbers.get(name, -1) for name in scope)
+        if -1 in numbers or (len(scope) > 1 and numbers not in self._factors):
             raise ValueError(f"this graph has no factor over {scope!r}")
         return [self.label_counts[number] for number in numbers]
 
     def _place(self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor) -> tuple[Tensor, int]:
-        numbers = tuple(self.names.index(name) for name in scope)
+        numbers = tuple(self._numbers[name] for name in scope)
         if len(numbers) == 1:
             return cells, int(self.index.cell_starts[numbers[0]])
-        return entries, int(self.index.entry_starts[self.scopes.index(numbers)])
+        return entries, int(self.index.entry_starts[self._factors[numbers]])
 
 
 def as_scores(values: Tensor | Sequence) -> Tensor:

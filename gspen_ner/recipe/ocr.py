@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 
 from gspen_ner.recipe.schema import Inference, Section
 
-
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]

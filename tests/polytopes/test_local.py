@@ -132,7 +132,7 @@ class TestBeliefs:
     def test_without_factors_it_is_a_simplex(self):
         polytope = LocalPolytope(graph_of([3, 3], []))
         theta = Parts(torch.randn(2, 2, 3).double())
-        value, marginals = polytope.sums(theta)  # BUG: "cannot reshape tensor of 0 elements"
+        value, marginals = polytope.sums(theta)
         expected_value, expected = Simplex(torch.ones(2, 2, dtype=torch.bool)).sums(theta)
         torch.testing.assert_close(value, expected_value)
         torch.testing.assert_close(marginals.nodes, expected.nodes)
@@ -269,7 +269,6 @@ class TestWarmStarts:
         warm = LocalPolytope(graph).warmed()
         with pytest.raises(ValueError, match="NaN"):
             warm.marginals(theta * torch.nan)
-        # BUG: "leave no labelling", as it starts from the NaN messages of the call that failed
         assert torch.isfinite(warm.marginals(theta).nodes).all()
 
 
@@ -284,7 +283,6 @@ class TestFeasibility:
         theta = random_scores(graph, batch=20, scale=scale)
         for numbers in ("unit", positive_numbers(graph)):
             marginals = LocalPolytope(graph, numbers, max_sweeps=max_sweeps).marginals(theta)
-            # BUG: "triple" at 300 in log space: entries of 1e8, see test_tree.test_extreme_scores
             assert infeasibility(graph, marginals) < 1e-12
 
     @settings(max_examples=30)
@@ -298,7 +296,7 @@ class TestFeasibility:
         """The variables of a factor never miss exactly the same."""
         graph = graph_of([3] * 5, [(0, 1), (3, 4), (0, 1, 2), (2, 3, 4)])
         theta = random_scores(graph, batch=200, scale=30.0)
-        assert infeasibility(graph, LocalPolytope(graph).marginals(theta)) < 1e-12  # BUG: 0.02
+        assert infeasibility(graph, LocalPolytope(graph).marginals(theta)) < 1e-12
 
     @pytest.mark.parametrize("oracle", ["lp", "messages"])
     @pytest.mark.parametrize("name", GRAPHS)
@@ -338,23 +336,41 @@ class TestForbidden:
         graph = graph_of(*GRAPHS[name])
         theta = random_scores(graph)
         theta.edges[:, 0, 0, 1] = -torch.inf
-        # BUG: "forbidden labels and entries (-inf) leave no labelling": rounding fills forbidden entries too
         assert self.check(graph, theta) < 1e-6
+
+    @pytest.mark.parametrize("max_sweeps", [2, 200])
+    @pytest.mark.parametrize("name", GRAPHS)
+    def test_also_then_beliefs_are_in_the_set(self, name, max_sweeps):
+        graph = graph_of(*GRAPHS[name])
+        theta = random_scores(graph, batch=20, masks=True, seed=5)
+        marginals = LocalPolytope(graph, max_sweeps=max_sweeps).marginals(theta)
+        # BUG: not by 0.3 after 2 sweeps, and `sums` is then above the maximum: what a factor misses is put
+        # nowhere if its entry is forbidden
+        assert infeasibility(graph, marginals) < 1e-6
 
     @settings(max_examples=20)
     @given(graph_batches(masks=True))
     def test_what_leaves_a_labelling_is_no_error(self, batch):
         for max_sweeps in (2, 200):
             polytope = LocalPolytope(batch.graph, max_sweeps=max_sweeps)
-            assert torch.isfinite(polytope.log_partition(batch.theta)).all()  # BUG: as above
+            assert torch.isfinite(polytope.log_partition(batch.theta)).all()
 
     @pytest.mark.parametrize("oracle", ["lp", "messages"])
     def test_entries_in_a_maximiser(self, oracle):
         graph = graph_of(*GRAPHS["complete"])
         theta = random_scores(graph, batch=20, masks=True)
         found = LocalPolytope(graph, oracle=oracle).maximiser(theta)
-        assert torch.isfinite(theta.dot(found)).all()  # BUG: "messages" puts mass on forbidden entries
+        assert torch.isfinite(theta.dot(found)).all()
         assert infeasibility(graph, found) < 1e-12
+
+    @pytest.mark.parametrize("oracle", ["lp", "messages"])
+    def test_a_maximiser_does_not_depend_on_the_forbidden_entries_of_others(self, oracle):
+        graph, theta = spread_parts(2.0, batch=12)
+        polytope, others = LocalPolytope(graph, oracle=oracle), torch.arange(1, 12)
+        expected = polytope.maximiser(theta).select(others)
+        theta.edges[0, 0, 0, 1] = -torch.inf
+        # BUG: "messages": if one example has forbidden entries, the linear program does all of the batch
+        assert_close(polytope.maximiser(theta).select(others), expected, 1e-6)
 
 
 class TestMaximiser:
@@ -368,7 +384,7 @@ class TestMaximiser:
             assert exact[row].item() == pytest.approx(
                 oracle.maximise_linear(oracle.flat(theta, row)), abs=1e-6
             )
-        assert (near <= exact + 1e-9).all()  # BUG: "triple": above, as rounding left the set
+        assert (near <= exact + 1e-9).all()
         assert ((exact - near) / exact.abs()).max() < 0.05
         assert ((exact - near) / exact.abs()).median() < 1e-3
 
@@ -410,7 +426,6 @@ class TestMaximiser:
     def test_scores_that_are_none(self, oracle, value, message):
         graph, theta = spread_parts(2.0, batch=2)
         theta.edges[1, 0, 0, 0] = value
-        # BUG: "lp" takes both for -inf, "messages" gives NaN back
         with pytest.raises(ValueError, match=f"row 1: {message}"):
             LocalPolytope(graph, oracle=oracle).maximiser(theta)
 
@@ -502,7 +517,6 @@ class TestSpread:
         graph = graph_of(*GRAPHS[name])
         theta = random_scores(graph, batch=10, scale=100.0)
         value, marginals = LocalPolytope(graph, max_sweeps=300).sums(theta)
-        # BUG: "triple" is not in the set, see test_tree.test_extreme_scores
         assert infeasibility(graph, marginals) < 1e-12
         best = theta.dot(LocalPolytope(graph, oracle="lp").maximiser(theta))
         regions = [(node,) for node in range(graph.num_nodes)] + list(graph.scopes)
@@ -529,7 +543,7 @@ class TestSpread:
         theta = Parts(torch.tensor([nodes]).double(), torch.tensor([edges]).double())
         polytope = LocalPolytope(graph_of([2, 2, 2], TRIANGLE[1]))
         value, marginals = polytope.sums(theta)
-        assert value.item() > 990  # BUG: -2000 after two sweeps; 1,004 is the maximum
+        assert value.item() > 990
         torch.testing.assert_close(marginals.nodes, torch.full((1, 3, 2), 0.5).double(), atol=0.01, rtol=0)
 
     def test_of_one_pair(self):

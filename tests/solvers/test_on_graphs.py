@@ -277,7 +277,6 @@ def test_on_a_chain_it_is_the_chains_solution(polytope, term, temperature, solve
 def test_without_edge_scores_it_is_a_spen(polytope, temperature, solver):
     problem = objective(polytope, Wishes.of(polytope.graph, 2.0), temperature)
     problem = replace(problem, potentials=Parts(problem.potentials.nodes))
-    # BUG: without edges, "cannot reshape tensor of 0 elements"
     found = solve(problem, solver, max_steps=50, tolerance=1e-4)
     spen = replace(problem, polytope=Simplex(problem.context.mask))
     expected = solve(spen, solver, max_steps=50, tolerance=1e-4)
