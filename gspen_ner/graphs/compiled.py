@@ -147,6 +147,8 @@ class CompiledGraph:
         return len(set(self.label_counts)) == 1
 
     def _check_shapes(self, scores: Parts) -> None:
+        if not len(scores.nodes):
+            raise ValueError("an empty batch")
         if scores.nodes.shape[1:] != (self.num_nodes, self.max_labels):
             raise ValueError(
                 f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; "
@@ -181,7 +183,9 @@ class CompiledGraph:
     def _expected(self, scope: tuple[Hashable, ...]) -> list[int]:
         numbers = tuple(self._numbers.get(name, -1) for name in scope)
         if -1 in numbers or (len(scope) > 1 and numbers not in self._factors):
-            raise ValueError(f"this graph has no factor over {scope!r}")
+            turned = [other for other in self.scopes if sorted(other) == sorted(numbers)]
+            hint = f", only over {tuple(self.names[n] for n in turned[0])!r}" if turned else ""
+            raise ValueError(f"this graph has no factor over {scope!r}{hint}")
         return [self.label_counts[number] for number in numbers]
 
     def _place(self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor) -> tuple[Tensor, int]:

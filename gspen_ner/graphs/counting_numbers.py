@@ -35,7 +35,7 @@ class CountingNumbers:
 
         Raises:
             ValueError: for numbers with which message passing need not converge: a factor's below or at
-                zero, or a node's below zero where the graph has loops.
+                zero, or a node's below zero (on a forest, below Bethe's).
         """
         degrees = torch.tensor(np.diff(graph.index.node_slot_starts)).double()
         factors = torch.ones(len(graph.scopes), dtype=torch.float64)
@@ -66,8 +66,18 @@ class CountingNumbers:
             raise ValueError("counting numbers of factors must be positive")
         if not (self.totals(graph) > 0).all():
             raise ValueError("a node's counting number and those of its factors must have a positive sum")
-        if not graph.is_forest and (self.nodes < 0).any():
-            node = int((self.nodes < 0).nonzero()[0])
+        degrees = torch.tensor(np.diff(graph.index.node_slot_starts))
+        low = self.nodes < (1 - degrees).clamp_max(0) if graph.is_forest else self.nodes < 0
+        if graph.is_forest and (self.nodes < 0).any() and not (self.factors >= 1).all():
+            raise ValueError("negative counting numbers of nodes need factors' numbers of at least one")
+        if graph.is_forest and low.any():
+            node = int(low.nonzero()[0])
+            raise ValueError(
+                f"the counting number of {graph.names[node]!r} is {float(self.nodes[node]):g}, below Bethe's "
+                f"{min(1 - int(degrees[node]), 0)}: the entropy need not be concave"
+            )
+        if low.any():
+            node = int(low.nonzero()[0])
             raise ValueError(
                 f"the graph has loops, and the counting number of {graph.names[node]!r} is "
                 f"{float(self.nodes[node]):g}: message passing need not converge; use 'unit' or numbers >= 0"

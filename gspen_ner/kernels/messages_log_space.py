@@ -31,7 +31,7 @@ class _Group(NamedTuple):
     """The cell of each of those messages."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -> _Group:
     index = graph.index
     slots = np.flatnonzero(np.isin(index.slot_nodes, nodes))

@@ -54,8 +54,9 @@ class GraphPolytope(Polytope):
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
         """<theta, p> + H(p) at the beliefs p that were found, and p.
 
-        p is always a point of the set, and the value is p's own: where message passing was cut short, a
-        little below the maximum, never above.
+        p is a point of the set, and the value is p's own: where message passing was cut short, a little
+        below the maximum, never above. Only where entries are forbidden (-inf) does a p that was cut short
+        agree no better than its messages do.
         """
         with torch.no_grad():
             value, found = self.flat_sums(*self.graph.flatten(theta))

@@ -40,7 +40,8 @@ class LocalPolytope(GraphPolytope):
             an exact labelling). `"lp"`: by linear programming (HiGHS), the true maximum over the local
             polytope, some milliseconds an example. `"messages"`: by message passing with little
             entropy, rounded, or the labelling read off it if that scores higher: always a point of the
-            set, near the maximum but not at it; a batch with forbidden entries goes to the linear program.
+            set, near the maximum but not at it, so that gaps without temperature are no bound. Examples
+            with forbidden entries go to the linear program.
 
     Example:
         >>> triangle = FactorGraph.of_edges([2, 2, 2], [(0, 1), (1, 2), (0, 2)])
@@ -78,11 +79,16 @@ class LocalPolytope(GraphPolytope):
         return found
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
-        """The labelling that takes each node's likeliest label; on a forest, the best one."""
+        """On a forest the best labelling; else the better of two guesses, with no guarantee.
+
+        They take each node's likeliest label: in the marginals, and in the maximiser.
+        """
         if self.graph.is_forest:
             return best_on_forest(self, theta)[1]
-        beliefs = self.sums(theta, with_edges=False)[1].nodes
-        return beliefs.argmax(-1)
+        points = self.sums(theta, with_edges=False)[1], self.maximiser(theta)
+        smooth, sharp = (point.nodes.argmax(-1) for point in points)
+        better = self.score(theta, sharp) >= self.score(theta, smooth)
+        return torch.where(better[:, None], sharp, smooth)
 
     def maximiser(self, theta: Parts) -> Parts:
         if self.graph.is_forest:
@@ -90,10 +96,18 @@ class LocalPolytope(GraphPolytope):
         wide = wide_dtype(theta.nodes.device)
         cells, entries = (rows.to(wide) for rows in self.graph.flatten(theta))
         check_scores(cells, entries)
-        if self.oracle == "lp" or torch.isneginf(entries).any():
+        if self.oracle == "lp":
             return self._parts(theta, *solve_linear_programs(self.graph, cells, entries))
-        scale = _SHARPNESS / _spread(entries).clamp_min(1e-12)[:, None]
-        beliefs = self._pass(cells * scale, entries * scale, _ORACLE_SWEEPS, 1e-6)
+        found = self._near_maximiser(theta, cells, entries)
+        rows = torch.isneginf(entries).any(1).nonzero().flatten()
+        if not len(rows):
+            return found
+        exact = solve_linear_programs(self.graph, cells[rows], entries[rows])
+        return found.merge(rows, self._parts(theta, *exact))
+
+    def _near_maximiser(self, theta: Parts, cells: Tensor, entries: Tensor) -> Parts:
+        scale = _SHARPNESS * self.counting_numbers.factors.min().item() / _spread(entries).clamp_min(1e-12)
+        beliefs = self._pass(cells * scale[:, None], entries * scale[:, None], _ORACLE_SWEEPS, 1e-6)
         between = self._parts(theta, beliefs.cells, beliefs.entries)
         labelling = self.vertex(between.nodes.argmax(-1), between)
         return labelling.where(theta.dot(labelling) >= theta.dot(between), between)

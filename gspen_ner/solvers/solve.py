@@ -90,8 +90,8 @@ def solve(
         max_steps: steps after which an example is given back as it is.
         tolerance: an example has converged when its residual is below this; 0 takes all steps.
         stop: the residual is the solver's `"gap"` (zero only at a stationary point, and a bound of the
-            suboptimality for concave terms) or the last `"change"` of the objective (the paper's rule), or
-            the gap if that is smaller: at a stationary point nothing changes, whatever is tried.
+            suboptimality for concave terms) or the last `"change"` of the objective (the paper's rule);
+            where a step was refused, the gap if that is smaller.
         record_trace: keep objective and residual of each step.
 
     Example:
@@ -143,7 +143,7 @@ class _Run:
         self.state = state = self.solver.step(self.objective, before, number)
         if self.stop == "change":
             change = pool(state.value - before.value).abs()
-            self.residual = torch.minimum(torch.where(state.moved, change, self.residual), state.gap)
+            self.residual = torch.where(state.moved, change, torch.minimum(self.residual, state.gap))
         else:
             self.residual = state.gap
         self.steps[self.rows] = number
