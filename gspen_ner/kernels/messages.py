@@ -50,6 +50,7 @@ def pass_messages(
     groups: list[np.ndarray],
     max_sweeps: int,
     tolerance: float,
+    exact: bool = False,
     start: Float[Tensor, "B messages"] | None = None,
 ) -> Beliefs:
     """Beliefs of a batch.
@@ -63,11 +64,13 @@ def pass_messages(
             siblings in a forest).
         max_sweeps: how often all groups are visited at most.
         tolerance: an example is done when no belief of a node changes by more than this in a sweep.
+        exact: whether one sweep over these groups is all that it takes, as on a forest from leaves to roots
+            and back; else factors' beliefs are rounded to agree with the nodes'.
         start: messages of an earlier call; None starts with constant ones.
     """
     if start is None:
         start = cells.new_ones(len(cells), graph.index.num_messages)
-    arguments = (numbers, groups, max_sweeps, tolerance)
+    arguments = (numbers, groups, max_sweeps, tolerance, exact)
     if cells.device.type != "cpu":
         return Beliefs(*pass_messages_in_log_space(graph, cells, entries, start, *arguments))
     found = _in_blocks(graph, cells, entries, start, *arguments)
@@ -88,13 +91,15 @@ def _in_blocks(
     groups: list[np.ndarray],
     max_sweeps: int,
     tolerance: float,
+    exact: bool,
 ) -> Beliefs:
     """In the probability domain; rows that it cannot do come back as NaN."""
     from gspen_ner.kernels.loops import messages as loops  # compiled on first use
 
     batch, arrays = len(cells), _arrays(graph, numbers)
-    tables, scores, sent = (_blocks(rows, loops.WIDTH) for rows in (entries, cells, start))
-    beliefs, spread = np.empty_like(scores), np.zeros((len(tables), loops.WIDTH))
+    width = min(loops.WIDTH, batch)
+    tables, scores, sent = (_blocks(rows, width) for rows in (entries, cells, start))
+    beliefs, spread = np.empty_like(scores), np.zeros((len(tables), width))
     order = np.concatenate(groups)
 
     def work(first: int, last: int) -> None:
@@ -104,10 +109,10 @@ def _in_blocks(
             chunk = max(int(_MAX_PRODUCT / max(float(spread[block].max()), 1.0)), 1)
             loops.pass_messages(
                 tables[block], scores[block], sent[block], beliefs[block], arrays, order, max_sweeps,
-                tolerance, chunk,
+                tolerance, exact, chunk,
             )  # fmt: skip
 
-    over_rows(work, len(tables), 4 * tables.size * max_sweeps)
+    over_rows(work, len(tables), tables.size * (40 + 4 * max_sweeps))  # exp and rounding come to 40
     found = Beliefs(*(_rows(part, batch) for part in (beliefs, tables, sent)))
     bound = torch.from_numpy(spread.reshape(-1)[:batch])
     forbidden = torch.isneginf(entries).any(1)

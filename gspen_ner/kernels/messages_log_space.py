@@ -73,6 +73,7 @@ def pass_messages_in_log_space(
     groups: list[np.ndarray],
     max_sweeps: int,
     tolerance: float,
+    exact: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Beliefs of nodes and of factors, and messages; see `pass_messages`."""
     sweep = _Sweeper(graph, cells, entries, numbers)
@@ -95,7 +96,8 @@ def pass_messages_in_log_space(
         if change < tolerance and sweep.disagreement(sent, beliefs) < tolerance:
             break
     beliefs = sweep.all_beliefs(everyone, sent)
-    return beliefs, sweep.rounded_tables(sent, beliefs), sent[:, :-1].exp()
+    tables = sweep.tables_of(sent) if exact else sweep.rounded_tables(sent, beliefs)
+    return beliefs, tables, sent[:, :-1].exp()
 
 
 class _Sweeper:
@@ -148,7 +150,7 @@ class _Sweeper:
 
     def rounded_tables(self, sent: Tensor, beliefs: Tensor) -> Tensor:
         """Beliefs of factors, moved so that their marginals are the nodes'."""
-        tables, wanted = self._tables(sent), beliefs[:, self.message_cells]
+        tables, wanted = self.tables_of(sent), beliefs[:, self.message_cells]
         for entries, messages in self.places:
             found = torch.zeros_like(wanted).index_add(1, messages, tables[:, entries])
             ratio = torch.where(found > wanted, wanted / found, 1.0)
@@ -171,9 +173,9 @@ class _Sweeper:
         """The largest difference between a factor's marginal and its node's belief."""
         if not len(self.graph.scopes):
             return 0.0
-        return float((self._marginals(self._tables(sent)) - beliefs[:, self.message_cells]).abs().max())
+        return float((self._marginals(self.tables_of(sent)) - beliefs[:, self.message_cells]).abs().max())
 
-    def _tables(self, sent: Tensor) -> Tensor:
+    def tables_of(self, sent: Tensor) -> Tensor:
         """Beliefs of factors."""
         values = self.tables
         for entries, messages in self.places:

@@ -129,7 +129,7 @@ class LocalPolytope(GraphPolytope):
         self, cells: Tensor, entries: Tensor, max_sweeps: int, tolerance: float, start: Tensor | None = None
     ) -> Beliefs:
         groups, numbers = self.graph.index.colours, self.counting_numbers
-        return pass_messages(self.graph, cells, entries, numbers, groups, max_sweeps, tolerance, start)
+        return pass_messages(self.graph, cells, entries, numbers, groups, max_sweeps, tolerance, start=start)
 
 
 def _spread(rows: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class Tree(GraphPolytope):
 
     def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
         groups = self._there_and_back
-        return pass_messages(self.graph, cells, entries, self.counting_numbers, groups, 1, 0.0)
+        return pass_messages(self.graph, cells, entries, self.counting_numbers, groups, 1, 0.0, exact=True)
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
         return self.best(theta)[1]

@@ -1,11 +1,11 @@
-"""Message passing on factor graphs, WIDTH examples at a time, in the probability domain.
+"""Message passing on factor graphs, a block of examples at a time, in the probability domain.
 
     m_{p->r}(y) = sum over entries of p with label y at r of table * product of the other slots' messages
     b_r(y)      ~ exp[(score_r(y) + sum_p c_p log m_{p->r}(y)) / (c_r + sum_p c_p)]
     l_{r->p}(y) = b_r(y) / m_{p->r}(y)
 
-Every array ends in an axis of WIDTH examples, a constant, so that all inner loops become vector
-instructions. Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN,
+Every array ends in an axis of at most WIDTH examples, over which all inner loops run: long enough for vector
+instructions (a short constant one would be unrolled into scalar ones), short enough for the cache. Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN,
 for the caller to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from gspen_ner.kernels.loops.compiled import compiled
 
-WIDTH = 16
+WIDTH = 64
 
 
 class Graph(NamedTuple):
@@ -38,38 +38,40 @@ class Graph(NamedTuple):
 @compiled
 def shift_tables(tables, graph, spread):
     """Divide by the counting numbers, subtract each table's maximum; the largest spread of finite entries."""
-    top, low = np.empty(WIDTH), np.empty(WIDTH)
+    width = tables.shape[1]
+    top, low = np.empty(width), np.empty(width)
     for factor in range(len(graph.factor_numbers)):
         top[:] = -np.inf
         low[:] = np.inf
         inverse = 1.0 / graph.factor_numbers[factor]
         for entry in range(graph.entry_starts[factor], graph.entry_starts[factor + 1]):
-            for b in range(WIDTH):
+            for b in range(width):
                 value = tables[entry, b] * inverse
                 tables[entry, b] = value
                 top[b] = max(top[b], value)
                 low[b] = min(low[b], value if value > -np.inf else np.inf)
         for entry in range(graph.entry_starts[factor], graph.entry_starts[factor + 1]):
-            for b in range(WIDTH):
+            for b in range(width):
                 tables[entry, b] -= top[b]
-        for b in range(WIDTH):
+        for b in range(width):
             spread[b] = max(spread[b], top[b] - low[b])
 
 
 @compiled
-def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, tolerance, chunk):
+def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, tolerance, exact, chunk):
     """Sweep over the nodes in the given order until beliefs change by less than the tolerance.
 
-    `tables` and `beliefs` end as the beliefs of factors and nodes; the factors' are rounded so that they
-    have exactly the nodes' as their marginals. Gives back the number of sweeps.
+    `tables` and `beliefs` end as the beliefs of factors and nodes. Unless the sweeps are known to be exact,
+    the factors' are rounded so that their marginals are the nodes' beliefs. Gives back the number of sweeps.
     """
+    width = tables.shape[1]
     largest, widest = 1, 1
     for node in range(len(graph.node_totals)):
         labels = graph.cell_starts[node + 1] - graph.cell_starts[node]
         slots = graph.node_slot_starts[node + 1] - graph.node_slot_starts[node]
         largest, widest = max(largest, labels * slots), max(widest, labels)
-    inbox, mine, work = np.empty((largest, WIDTH)), np.empty((2 * widest, WIDTH)), np.empty(WIDTH)
-    sums = np.empty((len(messages), WIDTH))
+    inbox, mine, work = np.empty((largest, width)), np.empty((2 * widest, width)), np.empty(width)
+    sums = np.empty((len(messages), width))
     sweeps, change = 0, np.inf
     beliefs[:] = 0.0
     while sweeps < max_sweeps and change >= tolerance:
@@ -82,20 +84,23 @@ def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, to
         sweeps += 1
         if change < tolerance:  # nodes that are sure may stand still while their factors disagree
             change = _disagreement(tables, messages, beliefs, sums, work, graph)
-    for node in range(len(graph.node_totals)):
-        _collect(node, tables, messages, inbox, work, graph)
-        _believe(node, cells, inbox, mine, work, graph, chunk)
-        _note(node, beliefs, mine, work, graph)
+    if not exact:
+        for node in range(len(graph.node_totals)):
+            _collect(node, tables, messages, inbox, work, graph)
+            _believe(node, cells, inbox, mine, work, graph, chunk)
+            _note(node, beliefs, mine, work, graph)
     for factor in range(len(graph.factor_numbers)):
         _normalise_table(factor, tables, messages, work, graph)
-        _scale_down(factor, tables, beliefs, sums, graph)
-        _fill_up(factor, tables, beliefs, sums, work, graph)
+        if not exact:
+            _scale_down(factor, tables, beliefs, sums, graph)
+            _fill_up(factor, tables, beliefs, sums, work, graph)
     return sweeps
 
 
 @compiled
 def _collect(node, tables, messages, inbox, work, graph):
     """The messages from all factors of a node, one after the other in the inbox."""
+    width = tables.shape[1]
     place = 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
         slot = graph.node_slots[position]
@@ -110,19 +115,19 @@ def _collect(node, tables, messages, inbox, work, graph):
             other = graph.visit_starts[first + last - 1 - slot]
             for entry in range(size):
                 to, origin = graph.entry_messages[own + entry] + moved, graph.entry_messages[other + entry]
-                for b in range(WIDTH):
+                for b in range(width):
                     inbox[to, b] += tables[start + entry, b] * messages[origin, b]
         else:
             for entry in range(size):
-                for b in range(WIDTH):
+                for b in range(width):
                     work[b] = tables[start + entry, b]
                 for other in range(first, last):
                     if other != slot:
                         origin = graph.entry_messages[graph.visit_starts[other] + entry]
-                        for b in range(WIDTH):
+                        for b in range(width):
                             work[b] *= messages[origin, b]
                 to = graph.entry_messages[own + entry] + moved
-                for b in range(WIDTH):
+                for b in range(width):
                     inbox[to, b] += work[b]
         _scale(inbox, place, place + labels, work)
         place += labels
@@ -131,14 +136,15 @@ def _collect(node, tables, messages, inbox, work, graph):
 @compiled
 def _scale(rows, start, stop, work):
     """Divide rows by their largest entry."""
+    width = rows.shape[1]
     work[:] = 0.0
     for row in range(start, stop):
-        for b in range(WIDTH):
+        for b in range(width):
             work[b] = max(work[b], rows[row, b])
-    for b in range(WIDTH):
+    for b in range(width):
         work[b] = 1.0 / work[b] if work[b] > 0.0 else 1.0
     for row in range(start, stop):
-        for b in range(WIDTH):
+        for b in range(width):
             rows[row, b] *= work[b]
 
 
@@ -149,10 +155,11 @@ def _believe(node, cells, inbox, mine, work, graph, chunk):
     The logarithm is taken of a product of at most `chunk` messages at a time (the rows behind), which
     cannot underflow.
     """
+    width = cells.shape[1]
     first = graph.cell_starts[node]
     labels = graph.cell_starts[node + 1] - first
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             mine[y, b] = cells[first + y, b]
             mine[labels + y, b] = 1.0
     held, number, place = 0, 1.0, 0
@@ -163,7 +170,7 @@ def _believe(node, cells, inbox, mine, work, graph, chunk):
             held = 0
         number = own
         for y in range(labels):
-            for b in range(WIDTH):
+            for b in range(width):
                 mine[labels + y, b] *= inbox[place + y, b]
         held += 1
         place += labels
@@ -171,17 +178,18 @@ def _believe(node, cells, inbox, mine, work, graph, chunk):
         _add_logarithms(mine, labels, number)
     work[:] = -np.inf
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             work[b] = max(work[b], mine[y, b])
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             mine[y, b] = np.exp((mine[y, b] - work[b]) / graph.node_totals[node])
 
 
 @compiled
 def _add_logarithms(mine, labels, number):
+    width = mine.shape[1]
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             mine[y, b] += number * np.log(mine[labels + y, b])
             mine[labels + y, b] = 1.0
 
@@ -189,12 +197,13 @@ def _add_logarithms(mine, labels, number):
 @compiled
 def _send(node, messages, inbox, mine, work, graph):
     """The node's messages to its factors."""
+    width = messages.shape[1]
     place = 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
         slot = graph.node_slots[position]
         start, stop = graph.message_starts[slot], graph.message_starts[slot + 1]
         for y in range(stop - start):
-            for b in range(WIDTH):
+            for b in range(width):
                 received = inbox[place + y, b]
                 messages[start + y, b] = mine[y, b] / received if received > 0.0 else 0.0
         _scale(messages, start, stop, work)
@@ -204,15 +213,16 @@ def _send(node, messages, inbox, mine, work, graph):
 @compiled
 def _note(node, beliefs, mine, work, graph):
     """Write the normalised belief down; the largest change of any entry in any example."""
+    width = beliefs.shape[1]
     first = graph.cell_starts[node]
     labels = graph.cell_starts[node + 1] - first
     work[:] = 0.0
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             work[b] += mine[y, b]
     change = 0.0
     for y in range(labels):
-        for b in range(WIDTH):
+        for b in range(width):
             value = mine[y, b] / work[b]
             change = max(change, abs(value - beliefs[first + y, b]))
             beliefs[first + y, b] = value
@@ -222,29 +232,30 @@ def _note(node, beliefs, mine, work, graph):
 @compiled
 def _disagreement(tables, messages, beliefs, sums, work, graph):
     """The largest difference between a factor's marginal and its node's belief."""
+    width = tables.shape[1]
     largest = 0.0
     for factor in range(len(graph.factor_numbers)):
         first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
         start = graph.entry_starts[factor]
-        total = np.zeros(WIDTH)
+        total = np.zeros(width)
         sums[graph.message_starts[first] : graph.message_starts[last]] = 0.0
         for entry in range(graph.entry_starts[factor + 1] - start):
-            for b in range(WIDTH):
+            for b in range(width):
                 work[b] = tables[start + entry, b]
             for slot in range(first, last):
                 row = graph.entry_messages[graph.visit_starts[slot] + entry]
-                for b in range(WIDTH):
+                for b in range(width):
                     work[b] *= messages[row, b]
-            for b in range(WIDTH):
+            for b in range(width):
                 total[b] += work[b]
             for slot in range(first, last):
                 row = graph.entry_messages[graph.visit_starts[slot] + entry]
-                for b in range(WIDTH):
+                for b in range(width):
                     sums[row, b] += work[b]
         for slot in range(first, last):
             cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
             for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-                for b in range(WIDTH):
+                for b in range(width):
                     largest = max(largest, abs(sums[row, b] / total[b] - beliefs[cell + row, b]))
     return largest
 
@@ -252,78 +263,82 @@ def _disagreement(tables, messages, beliefs, sums, work, graph):
 @compiled
 def _normalise_table(factor, tables, messages, work, graph):
     """The factor's belief."""
+    width = tables.shape[1]
     start, stop = graph.entry_starts[factor], graph.entry_starts[factor + 1]
     for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
         own = graph.visit_starts[slot]
         for entry in range(stop - start):
             origin = graph.entry_messages[own + entry]
-            for b in range(WIDTH):
+            for b in range(width):
                 tables[start + entry, b] *= messages[origin, b]
     work[:] = 0.0
     for entry in range(start, stop):
-        for b in range(WIDTH):
+        for b in range(width):
             work[b] += tables[entry, b]
-    for b in range(WIDTH):
+    for b in range(width):
         work[b] = 1.0 / work[b]
     for entry in range(start, stop):
-        for b in range(WIDTH):
+        for b in range(width):
             tables[entry, b] *= work[b]
 
 
 @compiled
 def _marginal(slot, factor, tables, sums, graph):
     """The marginal of the factor's belief at a slot, into the slot's rows of `sums`."""
+    width = tables.shape[1]
     sums[graph.message_starts[slot] : graph.message_starts[slot + 1]] = 0.0
     own, start = graph.visit_starts[slot], graph.entry_starts[factor]
     for entry in range(graph.entry_starts[factor + 1] - start):
         row = graph.entry_messages[own + entry]
-        for b in range(WIDTH):
+        for b in range(width):
             sums[row, b] += tables[start + entry, b]
 
 
 @compiled
 def _scale_down(factor, tables, beliefs, sums, graph):
     """Make the factor's marginals at most the nodes' beliefs."""
+    width = tables.shape[1]
     start = graph.entry_starts[factor]
     for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
         _marginal(slot, factor, tables, sums, graph)
         cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
         for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-            for b in range(WIDTH):
+            for b in range(width):
                 wanted, found = beliefs[cell + row, b], sums[row, b]
                 sums[row, b] = wanted / found if found > wanted else 1.0
         own = graph.visit_starts[slot]
         for entry in range(graph.entry_starts[factor + 1] - start):
             row = graph.entry_messages[own + entry]
-            for b in range(WIDTH):
+            for b in range(width):
                 tables[start + entry, b] *= sums[row, b]
 
 
 @compiled
 def _fill_up(factor, tables, beliefs, missing, work, graph):
     """Add the product of what the slots miss, so that each gets it; entries that are zero stay zero."""
+    width = tables.shape[1]
     first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
-    start, total = graph.entry_starts[factor], np.zeros(WIDTH)
+    start, total = graph.entry_starts[factor], np.zeros(width)
     for slot in range(first, last):
         _marginal(slot, factor, tables, missing, graph)
         cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
         total[:] = 0.0
         for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-            for b in range(WIDTH):
+            for b in range(width):
                 missing[row, b] = max(beliefs[cell + row, b] - missing[row, b], 0.0)
                 total[b] += missing[row, b]
         if slot < last - 1:  # all slots miss the same in sum: one of them gives it
             for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-                for b in range(WIDTH):
+                for b in range(width):
                     missing[row, b] /= total[b] if total[b] > 0.0 else 1.0
     if np.max(total) <= 1e-15:
         return
     for entry in range(graph.entry_starts[factor + 1] - start):
-        for b in range(WIDTH):
+        for b in range(width):
             work[b] = 1.0 if tables[start + entry, b] > 0.0 else 0.0
         for slot in range(first, last):
             row = graph.entry_messages[graph.visit_starts[slot] + entry]
-            for b in range(WIDTH):
+            for b in range(width):
                 work[b] *= missing[row, b]
-        for b in range(WIDTH):
+        for b in range(width):
             tables[start + entry, b] += work[b]
