@@ -452,7 +452,7 @@ class TestImplementations:
             for mine, its in zip(*self.both(batch.graph, batch.theta, numbers), strict=True):
                 torch.testing.assert_close(mine, its, atol=1e-9, rtol=1e-9)
 
-    @pytest.mark.parametrize("batch", [1, 15, 16, 17, 40])
+    @pytest.mark.parametrize("batch", [1, 5, 64, 65, 150])
     def test_batches_of_any_size(self, batch):
         graph, theta = spread_parts(3.0, batch)
         for mine, its in zip(*self.both(graph, theta, CountingNumbers.of(graph, "unit")), strict=True):

@@ -4,9 +4,10 @@
     b_r(y)      ~ exp[(score_r(y) + sum_p c_p log m_{p->r}(y)) / (c_r + sum_p c_p)]
     l_{r->p}(y) = b_r(y) / m_{p->r}(y)
 
-Every array ends in an axis of at most WIDTH examples, over which all inner loops run: long enough for vector
-instructions (a short constant one would be unrolled into scalar ones), short enough for the cache. Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN,
-for the caller to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages.
+Every array ends in an axis of at most WIDTH examples, over which all inner loops run: long enough for
+vector instructions (a short constant one would be unrolled into scalar ones), short enough for the cache.
+Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN, for the caller
+to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages.
 """
 
 from typing import NamedTuple
