@@ -48,7 +48,7 @@ class LocalPolytope(GraphPolytope):
         >>> polytope = LocalPolytope(triangle)
         >>> theta = polytope.graph.potentials({0: torch.tensor([[0.0, 2.0]]), (0, 1): torch.eye(2)})
         >>> polytope.marginals(theta).nodes.round(decimals=2)[0, 1]
-        tensor([0.4100, 0.5900])
+        tensor([0.4700, 0.5300])
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class StudySettings(Section):
     """Four GSPENs, with Frank-Wolfe or mirror descent, with or without entropy."""
 
     max_steps: tuple[Count, ...] = Field((3, 10, 30), description="none skips the study")
-    max_updates: int = Field(80, ge=1)
+    max_updates: int = Field(60, ge=1)
     seeds: tuple[Seed, ...] = (1,)
 
 
