@@ -47,7 +47,8 @@ def test_paths_of_built_in_recipes_lie_in_the_data_folder_or_need_none(name, mon
     monkeypatch.setenv("GSPEN_DATA", "/data")
     recipe = load_recipe(name)
     if isinstance(recipe, OCRRecipe):
-        assert recipe.data.letters is None and recipe.data.backgrounds is None
+        assert recipe.data.letters is None
+        assert recipe.data.backgrounds is None
         return
     paths = [recipe.data.train, recipe.data.dev, recipe.data.test]
     if recipe.host == "flair":
