@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from gspen_ner.files import write_whole
 from gspen_ner.tasks.ocr_words import OCRSplit
 
 _GAP = 2  # white pixels between letters
@@ -16,6 +18,8 @@ _GAP = 2  # white pixels between letters
 
 def sample_figure(by_alpha: dict[float, OCRSplit], file: Path, rows: int = 3) -> None:
     """Draw the first words of each split into a PNG file, a column for each alpha.
+
+    A JSON file beside it says which words they are.
 
     Args:
         by_alpha: data made with equal seeds show the same words in each column.
@@ -29,15 +33,18 @@ def sample_figure(by_alpha: dict[float, OCRSplit], file: Path, rows: int = 3) ->
 
     figure = Figure(figsize=(2.7 * len(by_alpha), 0.35 + 0.76 * rows), layout="constrained")
     panels = figure.subplots(rows, len(by_alpha), squeeze=False, gridspec_kw={"wspace": 0.06})
+    words: dict[str, list[str]] = {}
     for column, (alpha, split) in enumerate(by_alpha.items()):
         for row in range(rows):
             panel = panels[row, column]
             panel.imshow(_strip(split, row), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             panel.set_axis_off()
             word = "".join(ascii_lowercase[label] for label in split.labels[row].tolist())
+            words.setdefault(f"{alpha:g}", []).append(word)
             panel.text(0.5, -0.06, word, transform=panel.transAxes, ha="center", va="top")
         panels[0, column].set_title(rf"$\alpha$ = {alpha:g}")
     figure.savefig(file, format="png", dpi=200)
+    write_whole(file.with_suffix(".json"), json.dumps({"words by alpha": words}, indent=2) + "\n")
 
 
 def _strip(split: OCRSplit, row: int) -> UInt8[np.ndarray, "28 columns"]:
