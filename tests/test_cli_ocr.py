@@ -52,7 +52,7 @@ def test_the_folder_has_everything(trained):
         "recipe.yaml", "log.txt", "results.json", "figures", "alpha-0.3",
     }  # fmt: skip
     assert {file.name for file in (folder / "figures").iterdir()} == {
-        "samples.png", *(f"{name}.{suffix}" for name in PICTURES for suffix in ("png", "json")),
+        "samples.png", "samples.json", *(f"{name}.{suffix}" for name in PICTURES for suffix in ("png", "json")),
     }  # fmt: skip
     names = {file.name for file in (folder / CELL).iterdir()}
     assert set(SYSTEMS) < names
