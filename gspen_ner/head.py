@@ -128,7 +128,7 @@ class GSPENHead(nn.Module):
     ) -> Objective:
         if context is None:
             context = Context(polytope.mask(potentials.nodes.shape[1]).expand(len(potentials.nodes), -1))
-        potentials = potentials.map(_at_least_single)
+        potentials = potentials.map(at_least_single)
         if self.term.edge_inputs == "positions":
             potentials = polytope.expand(potentials)
         cost = None
@@ -171,5 +171,6 @@ def make_head(num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Ma
     return GSPENHead(made[0] if len(made) == 1 else TermSum(*made), SOLVERS[kind](**solver), **options)
 
 
-def _at_least_single(tensor: Tensor) -> Tensor:
+def at_least_single(tensor: Tensor) -> Tensor:
+    """Half-precision numbers as float32, others as they are."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

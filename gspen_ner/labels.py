@@ -67,6 +67,17 @@ class Labels:
         for name in self.names:
             check_tag(name, self.scheme)
 
+    @classmethod
+    def of_types(cls, types: Iterable[str], scheme: Scheme) -> Labels:
+        """All labels of a scheme for these entity types, "O" first.
+
+        Example:
+            >>> Labels.of_types(["PER"], "BIOES").names
+            ('O', 'B-PER', 'I-PER', 'E-PER', 'S-PER')
+        """
+        prefixes = "BI" if scheme == "BIO" else "BIES"
+        return cls(("O", *(f"{prefix}-{kind}" for kind in types for prefix in prefixes)), scheme)
+
     @cached_property
     def types(self) -> tuple[str, ...]:
         """The entity types, in the order of their first label."""

@@ -12,8 +12,10 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from gspen_ner.cli import app
+from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.labels import Labels
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.newswire import generate_newswire
@@ -43,8 +45,7 @@ _RUNNER = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
 
 def make_labels(scheme="BIOES"):
     kinds = sorted({tag[2:] for sentence in SENTENCES for tag in sentence.tags if tag != "O"})
-    prefixes = "BI" if scheme == "BIO" else "BIES"
-    return Labels(("O", *(f"{prefix}-{kind}" for kind in kinds for prefix in prefixes)), scheme)
+    return Labels.of_types(kinds, scheme)
 
 
 def make_model(system="gspen", transitions="shared", dropout=0.0, scheme="BIOES", terms="document", seed=5):
@@ -59,20 +60,19 @@ def make_model(system="gspen", transitions="shared", dropout=0.0, scheme="BIOES"
     dropouts = {"input_dropout": dropout, "output_dropout": dropout}
     structured = system in ("struct", "gspen")
     config = GSPENConfig(
+        chain_labels=labels.names,
         scheme=scheme,
         system=system,
         scorer=SIZES | sizes | dropouts | {"transitions": transitions if structured else "none"},
         terms=TERMS[terms] if system in BASES else [],
         inference={"max_steps": 5},
-        id2label=dict(enumerate(labels.names)),
-        label2id={name: number for number, name in enumerate(labels.names)},
     )
     torch.manual_seed(seed)
-    return GSPENForTokenClassification(config, vocabulary).eval()
+    return GSPENForTokenClassification(config, WordReader(vocabulary)).eval()
 
 
 def make_batch(model, sentences=SENTENCES, with_labels=True):
-    return Collator.of(model)(as_dataset(sentences, model.labels if with_labels else None).to_list())
+    return Collator.of(model)(as_dataset(sentences, model.bio if with_labels else None).to_list())
 
 
 def stir(model, scale=0.3):

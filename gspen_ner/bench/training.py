@@ -58,7 +58,7 @@ def contestants(documents: int | None, folder: Path) -> Iterator[tuple[str, Stag
     run = HuggingFaceRun(recipe, folder / "run")
     base = new_base(recipe, run.corpus)
     if find_spec("torchcrf") is not None:
-        peer = _PytorchCRFTagger(base.config, base.vocabulary)
+        peer = _PytorchCRFTagger(base.config, base.reader)
         yield PYTORCH_CRF_EPOCH, _trainer(run, peer, run.sentences(peer), folder / "pytorch_crf")
     crf = _trainer(run, base, run.sentences(base), folder / "crf")
     crf.train()
@@ -115,11 +115,12 @@ class _PytorchCRFTagger(GSPENForTokenClassification):
         import torchcrf
 
         super().__init__(*args, **kwargs)
-        self.scorer.add_module("peer", torchcrf.CRF(self.config.num_labels, batch_first=True))
+        self.scorer.add_module("peer", torchcrf.CRF(len(self.labels.names), batch_first=True))
 
     def forward(self, **batch: Tensor) -> TaggingOutput:  # type: ignore[override]
         inputs = (batch[name] for name in ("words", "spellings", "spelling_at", "lengths"))
         mask = Chain(batch["lengths"]).mask(batch["words"].shape[1])
         emissions = padded(self.scorer.emissions(self.scorer.encode(*inputs)), mask)
         layer = self.scorer.get_submodule("peer")
-        return TaggingOutput(loss=-layer(emissions, batch["labels"], mask, reduction="mean"))
+        gold = self.bio.to_chain(batch["labels"], batch["lengths"])
+        return TaggingOutput(loss=-layer(emissions, gold, mask, reduction="mean"))

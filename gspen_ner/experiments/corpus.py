@@ -44,8 +44,7 @@ class Corpus:
 
     def labels(self, scheme: Scheme) -> Labels:
         """The labels of a tagger that learns from this corpus."""
-        prefixes = "BI" if scheme == "BIO" else "BIES"
-        return Labels(("O", *(f"{prefix}-{kind}" for kind in self.types for prefix in prefixes)), scheme)
+        return Labels.of_types(self.types, scheme)
 
 
 def _part(sentences: list[TaggedSentence], fraction: float, seed: int) -> list[TaggedSentence]:

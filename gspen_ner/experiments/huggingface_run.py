@@ -1,4 +1,4 @@
-"""Runs with our own tagger: the BiLSTM-CNN, trained by `transformers.Trainer`.
+"""Runs with our own taggers, the BiLSTM-CNN and transformers, trained by `transformers.Trainer`.
 
 A stage that was killed goes on from its last whole checkpoint and ends as an unbroken one would have.
 """
@@ -16,15 +16,19 @@ from pathlib import Path
 
 import torch
 
+from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.experiments.models import check_base, new_base, with_term
-from gspen_ner.experiments.run import Run
+from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_whole
+from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
+from gspen_ner.hosts.huggingface.processes import main_first
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.hosts.loading import find_model
-from gspen_ner.recipe import Recipe, Training, expand
+from gspen_ner.recipe import TrainedHere, Training, expand
 from gspen_ner.tasks.ner_files import TaggedSentence
 
 logger = logging.getLogger(__name__)
@@ -33,7 +37,7 @@ logger = logging.getLogger(__name__)
 class HuggingFaceRun(Run):
     """A run whose stages `transformers.Trainer` trains."""
 
-    recipe: Recipe
+    recipe: TrainedHere
 
     def train_base(self) -> Path:
         """The folder of the trained base model."""
@@ -44,12 +48,9 @@ class HuggingFaceRun(Run):
         return self._base_stage("base", self.corpus.train)
 
     def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
-        data = StageData(
-            as_dataset(sentences, self.corpus.labels(self.recipe.scorer.scheme)), as_dataset(self.corpus.dev)
-        )
         seen = dataclasses.replace(self.corpus, train=list(sentences))
         make = functools.partial(new_base, self.recipe, seen)
-        return self._stage(name, make, self.recipe.base_training, lambda _: data)
+        return self._stage(name, make, self.recipe.base_training, functools.partial(_read, seen))
 
     def train_term(self, base: Path) -> Path:
         """The folder of the model with its trained term."""
@@ -59,7 +60,7 @@ class HuggingFaceRun(Run):
 
     def sentences(self, model: GSPENForTokenClassification) -> StageData:
         """What a stage reads that runs the encoder."""
-        return StageData(as_dataset(self.corpus.train, model.labels), as_dataset(self.corpus.dev))
+        return _read(self.corpus, model)
 
     def potentials(self, model: GSPENForTokenClassification) -> StageData:
         """Scores of the frozen base model: as it is, with dropout on, or of models that did not see them."""
@@ -69,7 +70,7 @@ class HuggingFaceRun(Run):
         training = self.recipe.term_training
         if training.folds:
             parts = [
-                with_potentials(as_dataset(part, model.labels), fold, cache, own_transitions=True)
+                with_potentials(as_dataset(part, model.bio), fold, cache, own_transitions=True)
                 for part, fold in self._cross_fitted(training.folds)
             ]
             return StageData(joined(parts), dev)
@@ -106,6 +107,41 @@ class HuggingFaceRun(Run):
             torch.manual_seed(self.recipe.seed)
             model = make_model()
             seconds = train_stage(model, training, folder, make_data(model), self.recipe.seed)
-            write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+            with main_first() as first:
+                if first:
+                    write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
+                    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         return folder / "best"
+
+    def finish(self, best: Path) -> Results:
+        """Also let the model's card say what it learned from, and how good it is."""
+        results = super().finish(best)
+        model = self.folder / "model"
+        config = GSPENConfig.from_pretrained(model)
+        config.results = {"data": self._sources(), "scores": _scores(results)}
+        write_whole(model / "config.json", config.to_json_string())
+        write_whole(model / "README.md", model_card(config))
+        return results
+
+    def _sources(self) -> dict[str, str]:
+        """Where the data came from, without the paths of this machine."""
+        data = self.recipe.data
+        named = {"train": data.train, "dev": data.dev, "test": data.test}
+        return {split: _shortened(source) for split, source in named.items() if source}
+
+
+def _read(corpus: Corpus, model: GSPENForTokenClassification) -> StageData:
+    return StageData(as_dataset(corpus.train, model.bio), as_dataset(corpus.dev))
+
+
+def _shortened(source: str) -> str:
+    return "/".join(Path(source).parts[-2:]) if ":" not in source else source
+
+
+def _scores(results: Results) -> dict[str, dict[str, float]]:
+    found = {}
+    for split, evaluation in (("dev", results.dev), ("test", results.test)):
+        if evaluation is not None:
+            micro = (evaluation.full or evaluation.base).score.micro
+            found[split] = {name: getattr(micro, name) for name in ("precision", "recall", "f1")}
+    return found

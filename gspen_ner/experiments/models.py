@@ -6,15 +6,26 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import transformers
+
 from gspen_ner.experiments.corpus import Corpus
-from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification, load_model
-from gspen_ner.recipe import Experiment, Recipe, expand
-from gspen_ner.scorers import Vocabulary, WordVectors
+from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.readers import WordReader
+from gspen_ner.recipe import Experiment, Recipe, TrainedHere, TransformerRecipe, expand
+from gspen_ner.scorers import BiLSTMCNN, Vocabulary, WordVectors
 
 
-def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
+def new_base(recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
     """A base model that has not learned anything yet."""
-    scorer, labels = recipe.scorer, corpus.labels(recipe.scorer.scheme)
+    if isinstance(recipe, TransformerRecipe):
+        return _new_transformer(recipe, corpus)
+    assert isinstance(recipe, Recipe)
+    return _new_bilstm_cnn(recipe, corpus)
+
+
+def _new_bilstm_cnn(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
+    scorer, labels = recipe.scorer, corpus.labels(recipe.scheme)
     vectors = None
     if scorer.word_vectors is not None:
         vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
@@ -26,48 +37,67 @@ def new_base(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
         "characters": len(vocabulary.characters),
     }
     options = scorer.model_dump(exclude={"scheme", "word_vectors"}) | sizes
-    structured = recipe.system in ("struct", "gspen")
-    if not structured:
+    if not recipe.structured:
         options["transitions"] = "none"
     config = GSPENConfig(
-        scheme=scorer.scheme,
-        system="struct" if structured else "unary",
+        chain_labels=labels.names,
+        scheme=labels.scheme,
+        system="struct" if recipe.structured else "unary",
         scorer=options,
-        id2label=dict(enumerate(labels.names)),
-        label2id={name: number for number, name in enumerate(labels.names)},
     )
-    model = GSPENForTokenClassification(config, vocabulary)
+    model = GSPENForTokenClassification(config, WordReader(vocabulary))
     if vectors is not None:
+        assert isinstance(model.scorer, BiLSTMCNN)
         model.scorer.load_vectors(vectors, vocabulary)
     return model
 
 
-def check_base(base: Path, recipe: Recipe) -> None:
+def _new_transformer(recipe: TransformerRecipe, corpus: Corpus) -> GSPENForTokenClassification:
+    name = expand(recipe.encoder)
+    transformers.logging.set_verbosity_error()  # it warns of the output layer's new weights
+    try:
+        if recipe.start == "classifier":
+            model = GSPENForTokenClassification.from_token_classifier(name)
+            _check_labels(model, corpus, name)
+            return model
+        labels = corpus.labels("BIO").names
+        return GSPENForTokenClassification.from_encoder(
+            name, labels, scheme=recipe.scheme, transitions=recipe.structured, window=recipe.window
+        )
+    except OSError as error:
+        raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
+
+
+def check_base(base: Path, recipe: TrainedHere) -> None:
     """Refuse a base model of another system than the recipe's terms stand on."""
-    needed = "struct" if recipe.system in ("struct", "gspen") else "unary"
+    needed = "struct" if recipe.structured else "unary"
     found = load_model(base).config.system
     if found != needed:
         raise ValueError(f"{base}: a {found} model; {recipe.system} starts from a {needed} one")
 
 
-def with_term(base: Path, recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
+def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
     """The base model with a term that changes nothing yet."""
-    old, labels = load_model(base), corpus.labels(recipe.scorer.scheme)
-    if old.labels != labels:
-        raise ValueError(
-            f"{base}: its labels are {', '.join(old.labels.names)}; the training data has "
-            f"{', '.join(labels.names)}"
-        )
+    old = load_model(base)
+    _check_labels(old, corpus, base)
     config = copy.deepcopy(old.config)
     assert isinstance(config, GSPENConfig)
     config.system = recipe.system
     config.inference = recipe.inference.model_dump(mode="json")
     config.terms = term_entries(recipe, corpus)
-    model = GSPENForTokenClassification(config, old.vocabulary)
+    model = GSPENForTokenClassification(config, old.reader)
     model.scorer.load_state_dict(old.scorer.state_dict())
     if recipe.term_training.freeze == "base":
         model.freeze_base()
     return model
+
+
+def _check_labels(model: GSPENForTokenClassification, corpus: Corpus, name: str | Path) -> None:
+    wanted = corpus.labels("BIO").names
+    if set(model.bio.names) != set(wanted):
+        raise ValueError(
+            f"{name}: its labels are {', '.join(model.bio.names)}; the training data has {', '.join(wanted)}"
+        )
 
 
 def term_entries(recipe: Experiment, corpus: Corpus) -> list[dict[str, Any]]:

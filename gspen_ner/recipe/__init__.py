@@ -3,7 +3,8 @@
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
 from gspen_ner.recipe.loading import AnyRecipe, TaggerRecipe, expand, find_recipe, load_recipe, recipe_names
 from gspen_ner.recipe.ocr import OCRRecipe
-from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, Training
+from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, TrainedHere, Training
+from gspen_ner.recipe.transformer import TransformerRecipe
 
 __all__ = [
     "AnyRecipe",
@@ -15,7 +16,9 @@ __all__ = [
     "Recipe",
     "TaggerRecipe",
     "TermTraining",
+    "TrainedHere",
     "Training",
+    "TransformerRecipe",
     "expand",
     "find_recipe",
     "load_recipe",

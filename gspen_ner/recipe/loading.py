@@ -20,8 +20,9 @@ from pydantic import BaseModel, ValidationError
 from gspen_ner.recipe.flair import FlairRecipe
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Recipe
+from gspen_ner.recipe.transformer import TransformerRecipe
 
-TaggerRecipe = Recipe | FlairRecipe
+TaggerRecipe = Recipe | TransformerRecipe | FlairRecipe
 AnyRecipe = TaggerRecipe | OCRRecipe
 
 
@@ -45,6 +46,8 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
         kind = OCRRecipe
     elif entries.get("host") == "flair":
         kind = FlairRecipe
+    elif "encoder" in entries:
+        kind = TransformerRecipe
     try:
         return kind.model_validate(entries)
     except ValidationError as error:

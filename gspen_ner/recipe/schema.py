@@ -50,10 +50,15 @@ class Training(Section):
     batch_size: int = Field(16, ge=1, description="sentences; with a document term, about so many")
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = Field(1e-3, gt=0)
+    output_learning_rate: float | None = Field(None, gt=0, description="of a transformer's output layer")
+    transitions_learning_rate: float | None = Field(None, gt=0, description="of transition scores")
+    weight_decay: float = Field(0.0, ge=0, description="of the matrices of the base model")
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     nesterov: bool = Field(False, description="of sgd: Nesterov's momentum")
     schedule: Literal["constant", "linear", "inverse_time"] = "constant"
     decay: float = Field(0.05, ge=0, description="of inverse_time: rate / (1 + decay * epoch)")
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of the updates in which the rate rises")
+    precision: Literal["float32", "bf16", "fp16"] = Field("float32", description="of the encoder")
     clip: float = Field(5.0, ge=0, description="largest norm of a gradient; 0 for any")
     average: float = Field(0.0, ge=0, lt=1, description="decay of a moving average of the weights")
     patience: int | None = Field(None, ge=1, description="epochs without a better F1 before stopping")
@@ -170,21 +175,36 @@ class Experiment(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-class Recipe(Experiment):
-    """An experiment: a base model and, for `spen` and `gspen`, a global term on top of it."""
+class TrainedHere(Experiment):
+    """An experiment that `transformers.Trainer` runs: a base model and perhaps a global term on top of it."""
 
     host: Literal["huggingface"] = "huggingface"
     system: Literal["unary", "struct", "spen", "gspen"] = "gspen"
-    scorer: Scorer = Scorer()
     base_training: Training = Training()
     term_training: TermTraining = TermTraining()
 
     @model_validator(mode="after")
-    def _check(self) -> Recipe:
+    def _check(self) -> TrainedHere:
         check_experiment(self, self.system)
         if self.base is not None and self.term_training.folds:
             raise ValueError("base: folds train base models of their own; leave it out")
         return self
+
+    @property
+    def structured(self) -> bool:
+        """Whether the base model scores neighbouring labels."""
+        return self.system in ("struct", "gspen")
+
+
+class Recipe(TrainedHere):
+    """An experiment with the BiLSTM-CNN."""
+
+    scorer: Scorer = Scorer()
+
+    @property
+    def scheme(self) -> Literal["BIO", "BIOES"]:
+        """Of the labels of the chain."""
+        return self.scorer.scheme
 
 
 def check_experiment(recipe: Experiment, system: str) -> None:

@@ -42,6 +42,8 @@ class BiLSTMCNN(nn.Module):
         input_dropout, output_dropout: before and after the LSTM.
     """
 
+    inputs = ("words", "spellings", "spelling_at", "lengths")
+
     def __init__(
         self,
         labels: Labels,
@@ -77,6 +79,11 @@ class BiLSTMCNN(nn.Module):
         self.crf = None if transitions == "none" else LinearChainCRF(num_labels, True, labels)
         self.bigram = nn.Linear(projection, num_labels**2, bias=False) if transitions == "bigram" else None
         self._reset_parameters()
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether transitions are scored by a table for each position, not by one for all."""
+        return self.bigram is not None
 
     def _reset_parameters(self) -> None:
         for table in (self.trained_words, self.fixed_words, self.characters):

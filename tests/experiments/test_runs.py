@@ -31,7 +31,7 @@ from tests.tiny import (
     write_recipe,
 )
 
-MODEL_FILES = {"config.json", "model.safetensors", "vocabulary.json"}
+MODEL_FILES = {"README.md", "config.json", "model.safetensors", "vocabulary.json"}
 
 
 def files_of(folder):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from gspen_ner.hosts.huggingface.batches import EpochBatches, in_order
+from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
-from gspen_ner.labels import spans_of_tags
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.ner_files import TaggedSentence
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
@@ -27,22 +27,23 @@ class TestAsDataset:
     @pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
     def test_rows_hold_what_the_sentences_do(self, scheme):
         labels = make_labels(scheme)
-        dataset = as_dataset(SENTENCES, labels)
+        bio = BioView(labels)
+        dataset = as_dataset(SENTENCES, bio)
         assert len(dataset) == len(SENTENCES)
         for row, sentence in zip(dataset, SENTENCES, strict=True):
             assert tuple(row["tokens"]) == sentence.tokens
             assert tuple(row["tags"]) == sentence.tags
             assert row["document"] == sentence.document
-            assert labels.spans_of_indices(row["labels"]) == spans_of_tags(sentence.tags, "BIO")
+            assert tuple(bio.names[number] for number in row["labels"]) == sentence.tags
 
     def test_without_labels_types_need_not_be_known(self):
         dataset = as_dataset([TaggedSentence(("x",), ("B-NEVER",), 0)])
         assert "labels" not in dataset.column_names
         with pytest.raises(KeyError, match="NEVER"):
-            as_dataset([TaggedSentence(("x",), ("B-NEVER",), 0)], make_labels())
+            as_dataset([TaggedSentence(("x",), ("B-NEVER",), 0)], BioView(make_labels()))
 
     def test_no_sentences_are_a_dataset_without_rows(self):
-        assert len(as_dataset([], make_labels())) == 0
+        assert len(as_dataset([], BioView(make_labels()))) == 0
 
     def test_mentions_are_the_same_word_in_the_same_document(self):
         mentions = as_dataset(NAMES)[:]["mentions"]
@@ -62,7 +63,7 @@ class TestCollator:
             assert batch[name].shape == (len(SENTENCES), longest)
             assert batch[name].dtype == torch.long
         for row, length in enumerate(LENGTHS):
-            words = model.vocabulary.word_numbers(SENTENCES[row].tokens)
+            words = model.reader.vocabulary.word_numbers(SENTENCES[row].tokens)
             assert batch["words"][row].tolist() == words + [0] * (longest - length)
             assert (batch["mentions"][row, length:] == -1).all()
 
@@ -72,7 +73,7 @@ class TestCollator:
         for row, sentence in enumerate(SENTENCES):
             for position, token in enumerate(sentence.tokens):
                 spelling = batch["spellings"][batch["spelling_at"][row, position]].tolist()
-                expected = model.vocabulary.spelling(token)
+                expected = model.reader.vocabulary.spelling(token)
                 assert spelling == expected + [0] * (len(spelling) - len(expected))
 
     @pytest.mark.parametrize("rows", [slice(None), slice(5, 20), slice(3, 4)])
@@ -208,7 +209,7 @@ class TestWithPotentials:
     def test_cached_scores_are_the_scorers_in_use(self, system, transitions, own_transitions, tmp_path):
         model = make_model(system, transitions, dropout=0.5).train()
         dataset = with_potentials(
-            as_dataset(SENTENCES, model.labels), model, tmp_path, own_transitions=own_transitions
+            as_dataset(SENTENCES, model.bio), model, tmp_path, own_transitions=own_transitions
         )
         assert model.scorer.training, "as it was before"
         assert "tokens" not in dataset.column_names
@@ -216,7 +217,7 @@ class TestWithPotentials:
         batch = Collator.of(model)(dataset.__getitems__(rows))
         assert "words" not in batch
         assert ("edges" in batch) == (transitions == "bigram" or (own_transitions and system == "struct"))
-        plain = Collator.of(model)(as_dataset(SENTENCES, model.labels).select(rows).to_list())
+        plain = Collator.of(model)(as_dataset(SENTENCES, model.bio).select(rows).to_list())
         direct, polytope = potentials(model, plain)
         reader = make_model(system, transitions, seed=99)  # whose own transitions are others
         cached, same = potentials(
@@ -233,7 +234,7 @@ class TestWithPotentials:
 
     def test_a_model_sees_cached_scores_as_it_sees_sentences(self, tmp_path):
         model = make_model("gspen")
-        dataset = with_potentials(as_dataset(SENTENCES, model.labels), model, tmp_path)
+        dataset = with_potentials(as_dataset(SENTENCES, model.bio), model, tmp_path)
         batch = Collator.of(model)(dataset.__getitems__(list(range(len(dataset)))))
         torch.testing.assert_close(model(**batch).loss, model(**make_batch(model)).loss)
 
@@ -296,13 +297,13 @@ class TestWithPotentials:
     def test_sentences_of_one_token(self, transitions, tmp_path):
         model = make_model("struct", transitions)
         ones = [TaggedSentence((word,), ("O",), number) for number, word in enumerate(["Rome", "won", "."])]
-        dataset = with_potentials(as_dataset(ones, model.labels), model, tmp_path, own_transitions=True)
+        dataset = with_potentials(as_dataset(ones, model.bio), model, tmp_path, own_transitions=True)
         batch = Collator.of(model)(dataset.__getitems__([0, 1, 2]))
         torch.testing.assert_close(model(**batch).loss, model(**make_batch(model, ones)).loss)
 
     def test_joined_draws_lie_one_behind_the_other(self, tmp_path):
         model = make_model("struct", dropout=0.5)
-        rows = as_dataset(SENTENCES, model.labels)
+        rows = as_dataset(SENTENCES, model.bio)
         parts = [with_potentials(rows, model, tmp_path, draw) for draw in range(3)]
         whole = joined(parts)
         assert len(whole) == 3 * len(SENTENCES)

@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENConfig, GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import spans_of_tags
 from tests.tiny import BASES, SENTENCES, TERMS, make_batch, make_model, same_weights, stir
@@ -78,12 +79,12 @@ def test_saved_and_loaded_it_gives_the_same_potentials(system, transitions, tmp_
     model = stir(model) if model.head else model
     model.save_pretrained(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {
-        "config.json", "vocabulary.json", "model.safetensors",
+        "README.md", "config.json", "vocabulary.json", "model.safetensors",
     }, "no pickle"  # fmt: skip
     batch = make_batch(model)
     for loaded in (GSPENForTokenClassification.from_pretrained(tmp_path), load_model(tmp_path)):
         assert not loaded.training
-        assert loaded.vocabulary == model.vocabulary
+        assert loaded.reader == model.reader
         assert loaded.labels == model.labels
         assert same_weights(loaded.state_dict(), model.state_dict())
         expected, found = model.potentials(batch)[0], loaded.potentials(batch)[0]
@@ -157,9 +158,9 @@ def test_a_configuration_says_what_is_wrong_with_it():
         GSPENForTokenClassification(config)
 
 
-def test_a_model_without_a_vocabulary_says_so():
+def test_a_model_without_a_reader_says_so():
     model = GSPENForTokenClassification(make_model("struct").config)
-    with pytest.raises(ValueError, match="no vocabulary"):
+    with pytest.raises(ValueError, match="no reader"):
         Collator.of(model)
 
 
@@ -234,7 +235,7 @@ def arguments(folder, **options):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_plain_trainer_trains_it(system, tmp_path):
     model = make_model(system, dropout=0.1, terms="convolution")
-    dataset = as_dataset(SENTENCES, model.labels)
+    dataset = as_dataset(SENTENCES, model.bio)
     trainer = Trainer(
         model,
         arguments(tmp_path, num_train_epochs=3, learning_rate=0.01, save_strategy="epoch"),
@@ -276,7 +277,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(system, tmp_path):
                 max_steps=1,
             ),
             data_collator=Collator.of(model),
-            train_dataset=as_dataset(SENTENCES[:16], model.labels),
+            train_dataset=as_dataset(SENTENCES[:16], model.bio),
             callbacks=[kept],
         ).train()
         return kept.found
@@ -304,7 +305,7 @@ def test_a_frozen_base_keeps_its_weights_and_its_dropout_is_off(system, tmp_path
         model,
         arguments(tmp_path, learning_rate=0.01),
         data_collator=Collator.of(model),
-        train_dataset=as_dataset(SENTENCES, model.labels),
+        train_dataset=as_dataset(SENTENCES, model.bio),
     )
     trainer.train()
     changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}

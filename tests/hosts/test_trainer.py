@@ -21,6 +21,7 @@ EPOCHS = 4
 TRAIN, DEV = SENTENCES[:24], generate_newswire(1, seed=2)
 STEPS = len(TRAIN) // 8  # an epoch
 CHECKPOINT_FILES = [
+    "README.md",
     "average.safetensors",
     "config.json",
     "model.safetensors",
@@ -37,7 +38,7 @@ def stage(folder, train=TRAIN, dev=DEV, **options):
     """Train a small model; a new one each time, as after a kill."""
     training = Training(epochs=EPOCHS, batch_size=8, learning_rate=0.02, **options)
     model = make_model("struct", dropout=0.3)
-    data = StageData(as_dataset(train, model.labels), as_dataset(dev))
+    data = StageData(as_dataset(train, model.bio), as_dataset(dev))
     return train_stage(model, training, folder / "stage", data, seed=3)
 
 
@@ -95,7 +96,7 @@ class TestTheBestModel:
     def test_is_written_as_a_model_without_pickles(self, tmp_path):
         stage(tmp_path)
         names = {file.name for file in (tmp_path / "stage" / "best").iterdir()}
-        assert names == {"config.json", "vocabulary.json", "model.safetensors"}
+        assert names == {"README.md", "config.json", "vocabulary.json", "model.safetensors"}
 
 
 class TestEarlyStopping:
@@ -196,7 +197,7 @@ class TestAKilledStage:
         checkpoints = folder / "stage" / "checkpoints"
         newest = last_checkpoint(checkpoints, True)
         content = (newest / name).read_bytes()
-        read_again = name not in ("training_args.bin", "vocabulary.json")
+        read_again = name not in ("training_args.bin", "vocabulary.json", "README.md")
         for left in (b"", content[: len(content) // 2], content[:-2]):
             (newest / name).write_bytes(left)
             found = last_checkpoint(checkpoints, True)
@@ -259,7 +260,7 @@ def test_learning_rates_follow_the_schedule(schedule, optimizer, tmp_path):
 
 def test_base_and_term_learn_at_their_own_rates(tmp_path):
     model = make_model("gspen", terms="convolution")
-    data = StageData(as_dataset(TRAIN, model.labels), as_dataset(DEV))
+    data = StageData(as_dataset(TRAIN, model.bio), as_dataset(DEV))
     training = TermTraining(freeze="none", learning_rate=0.03, base_learning_rate=0.001)
     trainer = StageTrainer(model, training, tmp_path / "term", data, seed=1)
     rates = {

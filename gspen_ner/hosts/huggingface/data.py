@@ -1,6 +1,6 @@
 """Sentences as a `datasets.Dataset`, and its rows as tensors.
 
-Columns: tokens, tags (gold, BIO), labels (gold, numbers), document, mentions; and, after
+Columns: tokens, tags (gold, BIO), labels (the same as numbers), document, mentions; and, after
 `with_potentials`, nodes and edges as flat floats, which read ten times faster than nested ones.
 """
 
@@ -14,72 +14,74 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.labels import Labels, spans_of_tags, tags_of_spans
-from gspen_ner.scorers import Vocabulary, spell_out
+from gspen_ner.hosts.huggingface.readers import Reader
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.terms import mention_numbers
 
 
-def as_dataset(sentences: Sequence[TaggedSentence], labels: Labels | None = None) -> datasets.Dataset:
-    """Sentences as a dataset; with `labels`, gold labels as numbers, which training needs."""
+def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
+    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that the model learns from."""
     columns: dict[str, list[Any]] = {
         "tokens": [list(sentence.tokens) for sentence in sentences],
         "tags": [list(sentence.tags) for sentence in sentences],
         "document": [sentence.document for sentence in sentences],
         "mentions": mention_numbers([s.tokens for s in sentences], [s.document for s in sentences]),
     }
-    if labels is not None:
-        numbers = {name: number for number, name in enumerate(labels.names)}
-        columns["labels"] = [[numbers[tag] for tag in _in_scheme(sentence, labels)] for sentence in sentences]
     strings, integers = datasets.List(datasets.Value("string")), datasets.List(datasets.Value("int32"))
     features = {"tokens": strings, "tags": strings, "document": datasets.Value("int64"), "mentions": integers}
-    if labels is not None:
+    if bio is not None:
+        numbers = {name: number for number, name in enumerate(bio.names)}
+        columns["labels"] = [[numbers[tag] for tag in sentence.tags] for sentence in sentences]
         features["labels"] = integers
     return datasets.Dataset.from_dict(columns, datasets.Features(features))
-
-
-def _in_scheme(sentence: TaggedSentence, labels: Labels) -> list[str]:
-    return tags_of_spans(spans_of_tags(sentence.tags, "BIO"), len(sentence.tokens), labels.scheme)
 
 
 class Collator:
     """Makes a batch of tensors from rows of a dataset.
 
+    Rows have `tokens` and, for training, gold labels as `labels` or `ner_tags`, numbered by the model's
+    `config.id2label`; for a document term also `document`, equal for sentences of one document. Rows of
+    `as_dataset` and `with_potentials` are such rows. Give Trainer `remove_unused_columns=False`.
+
     Args:
-        vocabulary: of the model; not used where rows bring their potentials along.
-        num_labels: of the model.
+        reader: of the model; not used where rows bring their potentials along.
+        num_labels: of the model's chain.
     """
 
-    def __init__(self, vocabulary: Vocabulary, num_labels: int) -> None:
-        self.vocabulary, self.num_labels = vocabulary, num_labels
+    def __init__(self, reader: Reader, num_labels: int) -> None:
+        self.reader, self.num_labels = reader, num_labels
 
     @classmethod
     def of(cls, model: GSPENForTokenClassification) -> Collator:
         """The collator of a model."""
-        if model.vocabulary is None:
-            raise ValueError("the model has no vocabulary: give it one, or load it with from_pretrained")
-        return cls(model.vocabulary, model.config.num_labels)
+        if model.reader is None:
+            raise ValueError(
+                "the model has no reader (vocabulary or tokenizer): give it one, or load it with from_pretrained"
+            )
+        return cls(model.reader, len(model.labels.names))
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         if not rows:
             raise ValueError("a batch needs at least one sentence")
-        mentions = _padded([row["mentions"] for row in rows], -1)
-        lengths = [len(row["mentions"]) for row in rows]
+        documents = [int(row.get("document", number)) for number, row in enumerate(rows)]
+        if "mentions" in rows[0]:
+            mentions = [row["mentions"] for row in rows]
+        else:
+            mentions = mention_numbers([row["tokens"] for row in rows], documents)
         batch = {
-            "lengths": torch.tensor(lengths),
-            "documents": torch.tensor([int(row["document"]) for row in rows]),
-            "mentions": _renumbered(mentions, torch.tensor([int(row["document"]) for row in rows])),
+            "lengths": torch.tensor([len(row) for row in mentions]),
+            "documents": torch.tensor(documents),
+            "mentions": _renumbered(_padded(mentions, -1), torch.tensor(documents)),
         }
-        if "labels" in rows[0]:
-            batch["labels"] = _padded([row["labels"] for row in rows], 0)
-        return batch | (self._scores(rows) if "nodes" in rows[0] else self._inputs(rows))
-
-    def _inputs(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        tokens = [row["tokens"] for row in rows]
-        spellings, spelling_at = spell_out(tokens, self.vocabulary)
-        words = _padded([self.vocabulary.word_numbers(row) for row in tokens], 0)
-        return {"words": words, "spellings": spellings, "spelling_at": spelling_at}
+        gold = next((name for name in ("labels", "ner_tags") if name in rows[0]), None)
+        if gold is not None:
+            _check_lengths(mentions, [row[gold] for row in rows])
+            batch["labels"] = _padded([row[gold] for row in rows], 0)
+        if "nodes" in rows[0]:
+            return batch | self._scores(rows)
+        return batch | self.reader.inputs([row["tokens"] for row in rows])
 
     def _scores(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         labels = self.num_labels
@@ -88,6 +90,12 @@ class Collator:
             edges = _padded([row["edges"] for row in rows], 0.0)
             scores["edges"] = edges.reshape(len(rows), edges.shape[1] // labels**2, labels, labels)
         return scores
+
+
+def _check_lengths(tokens: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> None:
+    for row, (words, numbers) in enumerate(zip(tokens, labels, strict=True)):
+        if len(words) != len(numbers):
+            raise ValueError(f"row {row} of the batch: {len(words)} tokens but {len(numbers)} labels")
 
 
 def _renumbered(mentions: Tensor, documents: Tensor) -> Tensor:

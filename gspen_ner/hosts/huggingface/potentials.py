@@ -19,6 +19,7 @@ from torch import Tensor
 
 from gspen_ner.hosts.huggingface.data import Collator
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.processes import main_first
 
 SCORING_BATCH = 64
 
@@ -46,25 +47,27 @@ def with_potentials(
     floats = datasets.List(datasets.Value("float32"))
     kept = {name: kind for name, kind in dataset.features.items() if name != "tokens"}
     columns = {"nodes": floats}
-    if model.scorer.bigram is not None or (own_transitions and model.scorer.crf is not None):
+    if model.scorer.has_tables or (own_transitions and model.scorer.crf is not None):
         columns["edges"] = floats
 
     @torch.no_grad()
     def score(table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
         rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-        potentials, _ = model.scorer.train(draw is not None)(**_scorer_inputs(collate(rows)))
+        batch = collate(rows)
+        inputs = {name: batch[name].to(model.device) for name in model.scorer.inputs if name in batch}
+        potentials, _ = model.scorer.train(draw is not None)(**inputs)
         lengths = [len(row["tokens"]) for row in rows]
         found = {"nodes": _cut(potentials.nodes, lengths)}
-        if model.scorer.bigram is not None:
+        if model.scorer.has_tables:
             found["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
         elif "edges" in columns:
-            found["edges"] = [potentials.edges.flatten().numpy()] * len(rows)
+            found["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
         return found
 
     was_training = model.scorer.training
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    with torch.random.fork_rng(devices=[]):
+    with main_first(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(-1 if draw is None else draw)
         scored = dataset.map(
             score,
@@ -85,17 +88,13 @@ def joined(parts: Sequence[datasets.Dataset]) -> datasets.Dataset:
     return datasets.concatenate_datasets(list(parts))
 
 
-def _scorer_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: batch[name] for name in ("words", "spellings", "spelling_at", "lengths")}
-
-
 def _cut(scores: Tensor, lengths: Sequence[int]) -> list[np.ndarray]:
-    return [row[:length].flatten().numpy() for row, length in zip(scores, lengths, strict=True)]
+    return [row[:length].flatten().cpu().numpy() for row, length in zip(scores, lengths, strict=True)]
 
 
 def _digest(model: GSPENForTokenClassification, dataset: datasets.Dataset, *options: object) -> str:
     state = hashlib.sha256(repr((options, model.config.scorer)).encode())
     for name, tensor in model.scorer.state_dict().items():
-        state.update(name.encode() + tensor.cpu().numpy().tobytes())
+        state.update(name.encode() + tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     state.update(repr(dataset[:]).encode())
     return state.hexdigest()[:32]

@@ -24,7 +24,7 @@ class Tagger:
     """A model and all that is needed to use it; a `SentenceTagger`.
 
     Args:
-        model: a trained model with its vocabulary.
+        model: a trained model with its reader.
     """
 
     def __init__(self, model: GSPENForTokenClassification) -> None:

@@ -22,12 +22,10 @@ import torch
 import transformers
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 from transformers import (
     EarlyStoppingCallback,
     PrinterCallback,
     ProgressCallback,
-    Trainer,
     TrainerState,
     TrainingArguments,
 )
@@ -35,12 +33,14 @@ from transformers import (
 from gspen_ner.files import mend_folder, write_folder
 from gspen_ner.hosts.huggingface.averaging import FILE_NAME as AVERAGE_FILE
 from gspen_ner.hosts.huggingface.averaging import WeightAverage
-from gspen_ner.hosts.huggingface.batches import EpochBatches
 from gspen_ner.hosts.huggingface.data import Collator
+from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
+from gspen_ner.hosts.huggingface.rates import parameter_groups
 from gspen_ner.hosts.huggingface.run_log import EpochClock, QuietProgress, StageLog
 from gspen_ner.hosts.huggingface.tagger import Tagger
-from gspen_ner.labels import spans_of_tags
+from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.recipe import TermTraining, Training
 from gspen_ner.tasks.ner_metrics import span_f1
 
@@ -68,13 +68,15 @@ def train_stage(
     Returns:
         The median of the seconds that an epoch took, without evaluation.
     """
-    mend_folder(folder / "best")
     transformers.logging.set_verbosity_error()  # it warns of what is done otherwise here
     trainer = StageTrainer(model, training, folder, data, seed)
-    checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
-    for torn in _checkpoints(folder / "checkpoints"):  # by their numbers, Trainer would take them for newer
-        if checkpoint is None or _step(torn) > _step(checkpoint):
-            shutil.rmtree(torn)
+    with main_first():
+        if is_main():
+            mend_folder(folder / "best")
+        checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
+        for torn in _checkpoints(folder / "checkpoints"):  # by its number, Trainer would take it for newer
+            if is_main() and (checkpoint is None or _step(torn) > _step(checkpoint)):
+                shutil.rmtree(torn)
     if checkpoint is not None and _had_stopped(checkpoint):
         history = TrainerState.load_from_json(str(checkpoint / "trainer_state.json")).log_history
     else:
@@ -90,7 +92,7 @@ def _had_stopped(checkpoint: Path) -> bool:
     return bool(control.get("args", {}).get("should_training_stop"))
 
 
-class StageTrainer(Trainer):
+class StageTrainer(DocumentTrainer):
     """Trains a model on a dataset and keeps the one that is best on another.
 
     Args:
@@ -113,8 +115,7 @@ class StageTrainer(Trainer):
         self.average, self.clock = WeightAverage(training.average), EpochClock()
         log = StageLog(folder.parent / "metrics.jsonl", folder.name)
         stopping = [EarlyStoppingCallback(training.patience)] if training.patience else []
-        self.batches = self._batches(model, data, seed)
-        self.data = data
+        self.data, self.draws = data, data.draws
         self.gold = [spans_of_tags(tags, "BIO") for tags in data.dev[:]["tags"]]
         self.watched: list[tuple[float, float]] = []
         super().__init__(
@@ -124,24 +125,18 @@ class StageTrainer(Trainer):
             train_dataset=data.train,
             eval_dataset=data.dev,
             callbacks=[self.average, self.clock, log, *stopping],
-            optimizers=self._optimizers(model),
+            optimizers=(self._optimizer(model), None),
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         if sys.stderr.isatty():
             self.add_callback(QuietProgress)
 
-    def _batches(self, model: GSPENForTokenClassification, data: StageData, seed: int) -> EpochBatches:
-        rows = data.train.select_columns(["document", "mentions"])[: len(data.train) // data.draws]
-        documents = rows["document"] if model.couples_documents else None
-        lengths = [len(row) for row in rows["mentions"]]
-        return EpochBatches(documents, lengths, self.training.batch_size, seed, data.draws)
-
     def _arguments(self, seed: int) -> TrainingArguments:
         arguments = TrainingArguments(
             output_dir=str(self.folder / "checkpoints"),
             num_train_epochs=self.training.epochs,
-            per_device_train_batch_size=self.training.batch_size,
+            per_device_train_batch_size=max(1, self.training.batch_size // world_size()),
             max_grad_norm=self.training.clip,
             eval_strategy="epoch",
             save_strategy="epoch",
@@ -156,43 +151,55 @@ class StageTrainer(Trainer):
             use_cpu=not torch.cuda.is_available(),
             dataloader_pin_memory=torch.cuda.is_available(),
             disable_tqdm=True,
+            bf16=self.training.precision == "bf16",
+            fp16=self.training.precision == "fp16",
+            ddp_find_unused_parameters=True,  # a batch of single words has no transitions
         )
-        if arguments.world_size > 1:
-            raise ValueError(f"one process only, not {arguments.world_size}: batches cannot be divided yet")
         arguments._n_gpu = min(arguments.n_gpu, 1)  # spellings of a batch cannot be divided among devices
         return arguments
 
-    def _optimizers(
-        self, model: GSPENForTokenClassification
-    ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
+    def _optimizer(self, model: GSPENForTokenClassification) -> torch.optim.Optimizer:
         training = self.training
-        base = [weight for weight in model.scorer.parameters() if weight.requires_grad]
-        head = [] if model.head is None else list(model.head.parameters())
-        rate = training.learning_rate
+        base = training.learning_rate
         if isinstance(training, TermTraining):
-            rate = training.base_learning_rate or rate
-        groups = [{"params": base, "lr": rate}, {"params": head, "lr": training.learning_rate}]
-        groups = [group for group in groups if group["params"]]
-        optimizer: torch.optim.Optimizer
-        if training.optimizer == "sgd":
-            optimizer = torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
-        else:
-            optimizer = torch.optim.Adam(groups, fused=True)
-        return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_factor())
-
-    def _rate_factor(self) -> Callable[[int], float]:
-        steps, training = len(self.batches), self.training
-        if training.schedule == "linear":
-            return lambda step: max(0.0, 1 - step / (steps * training.epochs))
-        if training.schedule == "inverse_time":
-            return lambda step: 1 / (1 + training.decay * (step // steps))
-        return lambda step: 1.0
-
-    def get_train_dataloader(self) -> DataLoader:
-        loader: DataLoader = DataLoader(
-            self.data.train, batch_sampler=self.batches, collate_fn=self.data_collator
+            base = training.base_learning_rate or base
+        groups = parameter_groups(
+            model,
+            base,
+            output=training.output_learning_rate,
+            transitions=training.transitions_learning_rate,
+            term=training.learning_rate,
+            weight_decay=training.weight_decay,
         )
-        return self.accelerator.prepare(loader)
+        if training.optimizer == "sgd":
+            return torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
+        return torch.optim.AdamW(groups, fused=True)  # without weight decay, it is Adam
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The schedule of the recipe, not one of Trainer's."""
+        if self.lr_scheduler is None:
+            assert self.optimizer is not None
+            factor = self._rate_factor(num_training_steps)
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, factor)
+        return self.lr_scheduler
+
+    def _rate_factor(self, steps: int) -> Callable[[int], float]:
+        training, an_epoch = self.training, steps // self.training.epochs
+        rising = max(1, round(training.warmup * steps))
+
+        def factor(step: int) -> float:
+            if training.warmup and step < rising:
+                return (step + 1) / rising
+            if training.schedule == "linear":
+                behind = step / steps if not training.warmup else (step - rising) / max(1, steps - rising)
+                return max(0.0, 1 - behind)
+            if training.schedule == "inverse_time":
+                return 1 / (1 + training.decay * (step // an_epoch))
+            return 1.0
+
+        return factor
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         output = model(**inputs)
@@ -214,7 +221,7 @@ class StageTrainer(Trainer):
         assert isinstance(self.model, GSPENForTokenClassification)
         was_training = self.model.training
         with self.average.in_place(self.model):
-            found = Tagger(self.model).spans(self.data.dev)
+            found = self._found()
             lengths = [len(row) for row in self.data.dev[:]["mentions"]]
             score = span_f1(self.gold, found, lengths).micro
             before = [entry["eval_f1"] for entry in self.state.log_history if "eval_f1" in entry]
@@ -225,6 +232,15 @@ class StageTrainer(Trainer):
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _found(self) -> list[list[Span]]:
+        """Entities of the development set, each process finding those of its share of the documents."""
+        assert isinstance(self.model, GSPENForTokenClassification)
+        dev = self.data.dev
+        rows = own_rows(dev[:]["document"])
+        spans = Tagger(self.model).spans(dev if len(rows) == len(dev) else dev.select(rows))
+        found = dict(gathered(list(zip(rows, spans, strict=True))))
+        return [found[row] for row in range(len(dev))]
 
 
 def last_checkpoint(folder: Path, averaged: bool) -> Path | None:
@@ -248,8 +264,9 @@ def _whole(checkpoint: Path, averaged: bool) -> bool:
         for name in ["model.safetensors", *([AVERAGE_FILE] if averaged else [])]:
             with safe_open(checkpoint / name, "pt"):
                 pass
-        for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
-            if zipfile.ZipFile(checkpoint / name).testzip() is not None:
+        chance = sorted(checkpoint.glob("rng_state*.pth")) or [checkpoint / "rng_state.pth"]
+        for file in (checkpoint / "optimizer.pt", checkpoint / "scheduler.pt", *chance):
+            if zipfile.ZipFile(file).testzip() is not None:
                 return False
     except (OSError, ValueError, SafetensorError, zipfile.BadZipFile):
         return False

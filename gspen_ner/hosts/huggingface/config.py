@@ -1,0 +1,75 @@
+"""What is needed to make a model again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from transformers import PretrainedConfig
+
+from gspen_ner.hosts.huggingface.bio_view import BioView
+from gspen_ner.labels import Labels, Scheme
+
+System = Literal["unary", "struct", "spen", "gspen"]
+
+
+class GSPENConfig(PretrainedConfig):
+    """Configuration of `GSPENForTokenClassification`.
+
+    Args:
+        chain_labels: the labels that the chain runs over, in the order of its scores. `id2label`, by which
+            logits and gold labels are numbered, has them in BIO and in an order of its own; see `BioView`.
+        scheme: of the chain's labels.
+        system: `"unary"`, `"struct"`, `"spen"` or `"gspen"`.
+        scorer: arguments of the scorer: of `PieceScorer` if there is an encoder, else of `BiLSTMCNN`.
+        encoder: the configuration of a transformer, as a dictionary with its `model_type`; None for the
+            BiLSTM-CNN.
+        terms: of the head: each a name (see `make_term`) and its arguments.
+        inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
+        results: what the model card says of data and scores; see `model_card`.
+    """
+
+    model_type = "gspen_ner"
+
+    def __init__(
+        self,
+        chain_labels: Sequence[str] = (),
+        scheme: Scheme = "BIOES",
+        system: System = "struct",
+        scorer: dict[str, Any] | None = None,
+        encoder: dict[str, Any] | None = None,
+        terms: list[dict[str, Any]] | None = None,
+        inference: dict[str, Any] | None = None,
+        results: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if system not in get_args(System):
+            raise ValueError(f"system must be one of {', '.join(get_args(System))}, got {system!r}")
+        self.chain_labels, self.scheme, self.system = list(chain_labels), scheme, system
+        self.scorer, self.encoder = scorer or {}, encoder
+        self.terms, self.inference, self.results = terms or [], inference or {}, results or {}
+        if chain_labels:
+            given = kwargs.pop("id2label", None)
+            ordered = None if given is None else [given[key] for key in sorted(given, key=int)]
+            names = BioView(self.labels(), ordered).names
+            kwargs["id2label"] = dict(enumerate(names))
+            kwargs["label2id"] = {name: number for number, name in enumerate(names)}
+        super().__init__(**kwargs)
+
+    @property
+    def has_term(self) -> bool:
+        """Whether there is a global term."""
+        return self.system in ("spen", "gspen")
+
+    @property
+    def has_transitions(self) -> bool:
+        """Whether neighbouring labels are scored."""
+        return self.system in ("struct", "gspen")
+
+    def labels(self) -> Labels:
+        """The labels of the chain."""
+        return Labels(tuple(self.chain_labels), self.scheme)
+
+    def bio_view(self) -> BioView:
+        """The labels as `id2label` has them."""
+        return BioView(self.labels(), [self.id2label[number] for number in range(self.num_labels)])

@@ -1,0 +1,63 @@
+"""`transformers.Trainer` with batches of similar length or, for a document term, of whole documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+from torch.utils.data import DataLoader
+from transformers import Trainer
+
+from gspen_ner.hosts.huggingface.batches import EpochBatches, EpochLoader, in_order
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+
+
+class DocumentTrainer(Trainer):
+    """A Trainer that keeps the sentences of a document together if the model's term scores documents.
+
+    It reads rows of `tokens` (or `mentions`) and, for documents, `document`; see `Collator`. Where several
+    processes train together, `per_device_train_batch_size` times their number is divided among them.
+    """
+
+    draws = 1
+    """Versions of its rows that the training data holds; see `EpochBatches`."""
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Batches of an epoch; accelerate must not divide them once more."""
+        assert isinstance(self.train_dataset, datasets.Dataset)
+        return EpochLoader(
+            self.train_dataset, batch_sampler=self.epoch_batches(), collate_fn=self.data_collator
+        )
+
+    def epoch_batches(self) -> EpochBatches:
+        """Which rows make a batch."""
+        assert isinstance(self.train_dataset, datasets.Dataset)
+        groups, lengths = self._rows(self.train_dataset, len(self.train_dataset) // self.draws)
+        world = self.args.world_size
+        size = self.args.per_device_train_batch_size * world
+        return EpochBatches(groups, lengths, size, self.args.seed, self.draws, self.args.process_index, world)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
+        """Batches of an evaluation, whole documents too; in one process only."""
+        if self.args.world_size > 1:
+            raise ValueError("evaluate in one process: documents cannot be divided among several")
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        assert isinstance(dataset, datasets.Dataset)
+        batches = in_order(*self._rows(dataset, len(dataset)), self.args.per_device_eval_batch_size)
+        return self.accelerator.prepare(
+            DataLoader(dataset, batch_sampler=batches, collate_fn=self.data_collator)
+        )
+
+    def _rows(self, dataset: datasets.Dataset, count: int) -> tuple[list[int] | None, list[int]]:
+        """The document of each row if that matters, and its length."""
+        assert isinstance(self.model, GSPENForTokenClassification)
+        words = "mentions" if "mentions" in dataset.column_names else "tokens"
+        lengths = [len(row) for row in dataset.select_columns([words])[:count][words]]
+        if not self.model.couples_documents:
+            return None, lengths
+        if "document" not in dataset.column_names:
+            raise ValueError(
+                f"the model's term scores documents: the data needs a column document, "
+                f"it has {dataset.column_names}"
+            )
+        return dataset.select_columns(["document"])[:count]["document"], lengths

@@ -1,0 +1,29 @@
+"""What a recipe with a transformer may say besides."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from gspen_ner.recipe.schema import TrainedHere
+
+
+class TransformerRecipe(TrainedHere):
+    """An experiment with a pretrained transformer."""
+
+    encoder: str = Field(description="a folder, or a name on the hub")
+    start: Literal["encoder", "classifier"] = Field(
+        "encoder", description="what is taken over: the encoder, or a token classifier as a whole"
+    )
+    scheme: Literal["BIO", "BIOES"] = "BIOES"
+    window: int | None = Field(
+        None, ge=8, description="pieces read at once; the encoder's limit if not given"
+    )
+
+    @field_validator("encoder", mode="before")
+    @classmethod
+    def _is_named(cls, name: Any) -> Any:
+        if not name:
+            raise ValueError("name a folder or a model of the hub, as in --set encoder=bert-base-cased")
+        return name
