@@ -24,7 +24,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Taggi
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer
 from gspen_ner.polytopes import Chain
 from gspen_ner.recipe import Recipe, load_recipe
-from gspen_ner.scorers.bilstm_cnn import padded
+from gspen_ner.scorers.bilstm_cnn import BiLSTMCNN, padded
 
 BATCH_SIZE = 32
 TERMS = ("padded_mlp", "convolution", "document")
@@ -120,6 +120,7 @@ class _PytorchCRFTagger(GSPENForTokenClassification):
     def forward(self, **batch: Tensor) -> TaggingOutput:  # type: ignore[override]
         inputs = (batch[name] for name in ("words", "spellings", "spelling_at", "lengths"))
         mask = Chain(batch["lengths"]).mask(batch["words"].shape[1])
+        assert isinstance(self.scorer, BiLSTMCNN)
         emissions = padded(self.scorer.emissions(self.scorer.encode(*inputs)), mask)
         layer = self.scorer.get_submodule("peer")
         gold = self.bio.to_chain(batch["labels"], batch["lengths"])

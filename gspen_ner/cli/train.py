@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,11 +47,17 @@ def train(
 
         gspen-ner train my_recipe.yaml --set data.train=train.conll
 
+        gspen-ner train transformer --set encoder=bert-base-cased
+
+        torchrun --nproc_per_node 2 --no-python gspen-ner train my_recipe.yaml
+
         gspen-ner train ocr --set data.letters=English/Fnt --output runs/ocr
     """
-    from gspen_ner.recipe import OCRRecipe, load_recipe
+    from gspen_ner.recipe import OCRRecipe, TrainedHere, load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(loaded, TrainedHere):
+        raise ValueError(f"{recipe}: trains in one process only; start it without torchrun")
     folder = output or Path("runs") / Path(recipe).stem
     try:
         if isinstance(loaded, OCRRecipe):
@@ -69,11 +76,16 @@ def _train_tagger(recipe: TaggerRecipe, folder: Path, resume: bool, name: str) -
         from gspen_ner.experiments.showcase import showcase
         from gspen_ner.experiments.tables import evaluation_summary, results_table, trials_table
         from gspen_ner.experiments.trials import gather, make_runs, open_folder, train_runs
+        from gspen_ner.hosts.huggingface.processes import main_first
 
     runs = make_runs(recipe, folder)
-    open_folder(recipe, folder, resume)
-    _log_to(folder / "log.txt")
+    with main_first() as main:
+        if main:
+            open_folder(recipe, folder, resume)
+            _log_to(folder / "log.txt")
     results = train_runs(runs, recipe.drop_worst)
+    if not main:
+        return
     console.print(results_table(results, f"{name}: F1 of whole entities (seqeval, strict)"))
     if recipe.trials > 1:
         console.print(trials_table(results, "all trials"))

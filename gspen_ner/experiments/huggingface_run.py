@@ -28,7 +28,7 @@ from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
 from gspen_ner.hosts.huggingface.processes import main_first
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.hosts.loading import find_model
-from gspen_ner.recipe import TrainedHere, Training, expand
+from gspen_ner.recipe import Recipe, Training, TransformerRecipe, expand
 from gspen_ner.tasks.ner_files import TaggedSentence
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class HuggingFaceRun(Run):
     """A run whose stages `transformers.Trainer` trains."""
 
-    recipe: TrainedHere
+    recipe: Recipe | TransformerRecipe
 
     def train_base(self) -> Path:
         """The folder of the trained base model."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from gspen_ner.experiments.huggingface_run import HuggingFaceRun
 from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_folder, write_whole
+from gspen_ner.hosts.huggingface.processes import is_main
 from gspen_ner.recipe import AnyRecipe, FlairRecipe, TaggerRecipe
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,10 @@ def make_runs(recipe: TaggerRecipe, folder: Path) -> list[Run]:
 
 
 def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
-    """Train all runs; base models first, so that the worst can be dropped before their terms are trained."""
+    """Train all runs; base models first, so that the worst can be dropped before their terms are trained.
+
+    Of several processes that train together, only the main one has results.
+    """
     bases = {}
     for number, run in enumerate(runs, 1):
         if len(runs) > 1:
@@ -68,11 +72,12 @@ def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
     dropped = sorted(runs, key=Run.base_f1)[:drop_worst] if drop_worst else []
     for run in dropped:
         logger.info("seed %d is dropped: its base model is among the worst on dev", run.recipe.seed)
-    return [
-        run.finish(run.train_term(base) if run.has_term else base)
+    best = {
+        run: run.train_term(base) if run.has_term else base
         for run, base in bases.items()
         if run not in dropped
-    ]
+    }
+    return [run.finish(model) for run, model in best.items()] if is_main() else []
 
 
 def gather(folder: Path, runs: Sequence[Run], results: Sequence[Results]) -> None:

@@ -10,6 +10,7 @@ from gspen_ner.hosts.huggingface.batches import EpochBatches, in_order
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
+from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.ner_files import TaggedSentence
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
@@ -317,5 +318,5 @@ def test_mentions_of_different_documents_are_never_one_whatever_their_numbers():
     first, second = (as_dataset([TaggedSentence(("Ann", "won"), ("O", "O"), number)]) for number in (0, 1))
     rows = [first[0], second[0]]
     assert rows[0]["mentions"] == rows[1]["mentions"] == [0, -1]
-    batch = Collator(Vocabulary.of_sentences([["Ann"]]), 3)(rows)
+    batch = Collator(WordReader(Vocabulary.of_sentences([["Ann"]])), 3)(rows)
     assert batch["mentions"].tolist() == [[0, -1], [1, -1]]

@@ -72,4 +72,5 @@ class GSPENConfig(PretrainedConfig):
 
     def bio_view(self) -> BioView:
         """The labels as `id2label` has them."""
-        return BioView(self.labels(), [self.id2label[number] for number in range(self.num_labels)])
+        names = self.id2label or {}
+        return BioView(self.labels(), [names[number] for number in range(self.num_labels)])

@@ -22,7 +22,7 @@ from gspen_ner.terms import mention_numbers
 
 
 def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
-    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that the model learns from."""
+    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that a model learns from."""
     columns: dict[str, list[Any]] = {
         "tokens": [list(sentence.tokens) for sentence in sentences],
         "tags": [list(sentence.tags) for sentence in sentences],
@@ -58,7 +58,7 @@ class Collator:
         """The collator of a model."""
         if model.reader is None:
             raise ValueError(
-                "the model has no reader (vocabulary or tokenizer): give it one, or load it with from_pretrained"
+                "the model has no reader (vocabulary or tokenizer): give it one, or use from_pretrained"
             )
         return cls(model.reader, len(model.labels.names))
 

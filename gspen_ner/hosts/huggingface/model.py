@@ -72,8 +72,8 @@ class GSPENForTokenClassification(PreTrainedModel):
     It is made by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
     `from_pretrained` (one of its own), or from a configuration.
 
-    Its logits are the logarithms of BIO marginals, so the token-classification pipeline gives true confidences.
-    `Tagger` remains the reference; the pipeline differs from it in that
+    Its logits are the logarithms of BIO marginals, so that the token-classification pipeline gives true
+    confidences. `Tagger` remains the reference; the pipeline differs from it in that
 
     - it takes the likeliest label of each piece by itself, not the likeliest labelling (Viterbi);
     - its score of an entity is the mean of those of its pieces, not the probability of the entity;
@@ -111,7 +111,8 @@ class GSPENForTokenClassification(PreTrainedModel):
         self.head = make_head(labels, config.terms, config.inference) if config.has_term else None
         self.base_frozen = False
         present = {"crf": self.scorer.crf is not None, "head": self.head is not None}
-        self._keep_in_fp32_modules_strict = {name for name, there in present.items() if there}
+        kept = {name for name, there in present.items() if there}
+        self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
         self.post_init()
 
     def _init_weights(self, module: torch.nn.Module) -> None:
@@ -139,7 +140,7 @@ class GSPENForTokenClassification(PreTrainedModel):
 
         Args:
             name: of the encoder on the hub, or its folder.
-            labels: those of the dataset, in BIO and in its order (`dataset.features["ner_tags"].feature.names`).
+            labels: the dataset's, in BIO and in its order: `dataset.features["ner_tags"].feature.names`.
             scheme: that the chain uses inside; logits and gold labels stay BIO.
             transitions: whether neighbouring labels are scored; without, each word is labelled by itself.
             terms: global terms, by name or with arguments; see `make_term`.
@@ -179,13 +180,17 @@ class GSPENForTokenClassification(PreTrainedModel):
         """A tagger that starts with the predictions of a fine-tuned softmax classifier, to be fine-tuned on.
 
         All transitions are zero and the term, if any, says nothing yet: marginals are the classifier's
-        probabilities. Give transitions and term larger learning rates than the encoder; see `parameter_groups`.
+        probabilities. Give transitions and term larger learning rates than the encoder's; see
+        `parameter_groups`.
 
         Args:
             name: of the classifier on the hub, or its folder.
-            terms, inference, tokenizer, options: see `from_encoder`.
+            terms: see `from_encoder`.
+            inference: likewise.
             constrained: forbid what the classifier's scheme forbids (an I- that continues nothing) from the
                 start; predictions then differ wherever the classifier breaks its scheme.
+            tokenizer: see `from_encoder`.
+            options: likewise.
         """
         pretrained, labels = load_classifier(name, tokenizer, **options)
         config = GSPENConfig(
@@ -205,7 +210,7 @@ class GSPENForTokenClassification(PreTrainedModel):
         return model
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Write config.json, safetensors, what the reader needs (tokenizer or vocabulary) and a model card."""
+        """Write config.json, safetensors, the tokenizer (or vocabulary.json) and a model card."""
         super().save_pretrained(save_directory, *args, **kwargs)
         folder = Path(save_directory)
         if self.reader is not None:
@@ -220,7 +225,7 @@ class GSPENForTokenClassification(PreTrainedModel):
             kwargs["reader"] = load_reader(name, config, **where)
         return super().from_pretrained(name, *args, **kwargs)
 
-    def push_to_hub(
+    def push_to_hub(  # type: ignore[override]
         self,
         repo_id: str,
         *,
@@ -229,7 +234,7 @@ class GSPENForTokenClassification(PreTrainedModel):
         commit_message: str = "Upload model",
         **options: Any,
     ) -> Any:
-        """Upload what `save_pretrained` writes, the model card included; transformers would put its own there.
+        """Upload what `save_pretrained` writes, with its model card (transformers would put another there).
 
         Args:
             repo_id: `"user/name"`; made if needed.
@@ -281,18 +286,15 @@ class GSPENForTokenClassification(PreTrainedModel):
     ) -> TaggingOutput:
         """The loss if labels are given; in evaluation mode, or without labels, the log marginals too.
 
-        `Collator` makes the inputs of words: for a transformer `input_ids`, `attention_mask` and `word_starts`,
-        for the BiLSTM-CNN `words`, `spellings` and `spelling_at`, or potentials that were computed before
-        (`nodes`, and `edges` where they are not the model's shared table); besides `lengths`, and `documents`
-        and `mentions` for document terms. Labels and logits then go by words.
+        `Collator` makes the inputs of words: for a transformer `input_ids`, `attention_mask` and
+        `word_starts`, for the BiLSTM-CNN `words`, `spellings` and `spelling_at`, or potentials that were
+        computed before (`nodes`, and `edges` where they are not the model's shared table); besides
+        `lengths`, and `documents` and `mentions` for document terms. Labels and logits then go by words.
 
-        A transformer also takes the usual inputs of token classification, `input_ids` and `attention_mask` alone.
-        Labels and logits then go by pieces: words are the pieces whose label is not -100 or, without labels,
-        what the tokenizer's marks tell. All pieces of a word have its marginals, with B- turned into I-
-        behind the first.
-
-        Args:
-            labels: numbers of `config.id2label`.
+        A transformer also takes the usual inputs of token classification, `input_ids` and `attention_mask`
+        alone. Labels and logits then go by pieces: words are the pieces whose label is not -100 or, without
+        labels, what the tokenizer's marks tell. All pieces of a word have its marginals, with B- turned into
+        I- behind the first. `labels` are always numbers of `config.id2label`.
         """
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         given |= {"word_starts": word_starts, "words": words, "spellings": spellings}
@@ -303,23 +305,22 @@ class GSPENForTokenClassification(PreTrainedModel):
         if "lengths" not in batch:
             pieces = self._pieces(batch, labels)
             batch |= {"word_starts": pieces.starts, "lengths": pieces.lengths}
-            batch.setdefault("attention_mask", torch.ones_like(pieces.starts))
-            labels = None if labels is None else pieces.by_words(labels)
+            labels = None if labels is None else pieces.by_words(labels, self.bio)
         potentials, polytope = self.potentials(batch)
         with torch.autocast(potentials.nodes.device.type, enabled=False):
             found = self._losses(batch, potentials, polytope, labels)
             if labels is None or not self.training:
                 marginals = self._marginals(batch, potentials, polytope)
-                found["logits"] = (
-                    marginals if pieces is None else pieces.by_pieces(marginals, self.bio)
-                ).log()
+                if pieces is not None:
+                    marginals = pieces.by_pieces(marginals, self.bio)
+                found["logits"] = marginals.log()
         return TaggingOutput(**found)  # what is set later is not among its keys
 
     def _pieces(self, batch: dict[str, Tensor], labels: Tensor | None) -> PieceLayout:
         if "input_ids" not in batch or not isinstance(self.scorer, PieceScorer):
             raise ValueError(f"expected the inputs that Collator.of(model) makes, got {sorted(batch)}")
         ids = batch["input_ids"]
-        attended = batch.get("attention_mask", torch.ones_like(ids))
+        attended = batch.setdefault("attention_mask", torch.ones_like(ids))
         return PieceLayout.of(self.scorer.piece_kinds[ids], attended, labels)
 
     def _losses(

@@ -20,8 +20,8 @@ KINDS = {
 def model_card(config: GSPENConfig) -> str:
     """The card as Markdown with the hub's metadata in front.
 
-    What it says of data and scores is in `config.results`: `data`, a dictionary of splits and their sources, and
-    `scores`, one of splits and their `f1`, `precision` and `recall`.
+    What it says of data and scores is in `config.results`: `data`, a dictionary of splits and their sources,
+    and `scores`, one of splits and their `f1`, `precision` and `recall`.
     """
     results = config.results
     data = ModelCardData(
@@ -77,5 +77,7 @@ def _body(config: GSPENConfig) -> Iterator[str]:
     yield "    print(sentence.entities)  # with the exact probability of each\n```\n"
     if config.encoder:
         yield "Or with transformers alone, by pieces (its scores are marginals, but not of whole entities):\n"
-        yield "```python\nimport gspen_ner.hosts.huggingface  # registers the model\nfrom transformers import pipeline\n"
-        yield 'pipeline("token-classification", model="PATH", aggregation_strategy="simple")("Halden left.")\n```'
+        yield "```python\nimport gspen_ner.hosts.huggingface  # registers the model"
+        yield "from transformers import pipeline\n"
+        yield 'tag = pipeline("token-classification", model="PATH", aggregation_strategy="simple")'
+        yield 'tag("Halden left.")\n```'

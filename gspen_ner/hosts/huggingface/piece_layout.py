@@ -32,10 +32,12 @@ class PieceLayout(NamedTuple):
         starts[:, 0] |= ~starts.any(1)  # a row without words: a chain needs at least one
         return cls(starts, belongs | starts, starts.sum(1))
 
-    def by_words(self, labels: Int[Tensor, "B S"]) -> Int[Tensor, "B T"]:
-        """Labels of the words."""
+    def by_words(self, labels: Int[Tensor, "B S"], bio: BioView) -> Int[Tensor, "B T"]:
+        """Labels of the words; what stands for one in a row without words is O."""
         present = Chain(self.lengths).mask(int(self.lengths.max()))
-        return padded(labels[self.starts][:, None], present).squeeze(-1)
+        found = labels[self.starts]
+        found = found.masked_fill(found == IGNORED, bio.names.index("O"))
+        return padded(found[:, None], present).squeeze(-1)
 
     def by_pieces(self, marginals: Float[Tensor, "B T K"], bio: BioView) -> Float[Tensor, "B S K"]:
         """Marginals of the pieces, which are those of their words; special ones are O."""

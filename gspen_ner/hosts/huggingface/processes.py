@@ -31,7 +31,7 @@ def is_main() -> bool:
 
 @contextmanager
 def main_first() -> Iterator[bool]:
-    """Inside, the main process goes first and the others find what it has written; says whether this is it."""
+    """Inside, the main process goes first, and the others find what it wrote; says whether this is it."""
     if world_size() == 1:
         yield True
         return

@@ -71,14 +71,13 @@ class PieceReader:
 
     def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         encoded, starts = self._read(sentences)
-        missing = [
-            (row, word) for row, found in enumerate(starts) for word in _missing(sentences[row], found)
-        ]
-        if missing:
-            readable = [list(tokens) for tokens in sentences]
-            for row, word in missing:
-                readable[row][word] = self.tokenizer.unk_token or "?"
-            encoded, starts = self._read(readable)
+        if [len(found) for found in starts] != [len(tokens) for tokens in sentences]:
+            unknown = self.tokenizer.unk_token or "?"
+            sentences = [
+                [token if word in found else unknown for word, token in enumerate(tokens)]
+                for tokens, found in zip(sentences, starts, strict=True)
+            ]
+            encoded, starts = self._read(sentences)
         word_starts = torch.zeros_like(encoded["input_ids"], dtype=torch.bool)
         for row, found in enumerate(starts):
             word_starts[row, list(found.values())] = True
@@ -105,10 +104,6 @@ class PieceReader:
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
-
-
-def _missing(tokens: Sequence[str], starts: dict[int, int]) -> list[int]:
-    return [word for word in range(len(tokens)) if word not in starts]
 
 
 def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader:

@@ -9,6 +9,7 @@ whose middle it is nearer: where both have half the overlap, they meet.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -54,7 +55,7 @@ def cut(length: int, frame: Frame) -> list[tuple[int, int, int]]:
     starts = [0]
     while starts[-1] + room < length:
         starts.append(min(starts[-1] + room - frame.overlap, length - room))
-    seams = [(first + room + second) // 2 for first, second in zip(starts, starts[1:], strict=False)]
+    seams = [(first + room + second) // 2 for first, second in pairwise(starts)]
     return list(zip(starts, [0, *seams], [*seams, length], strict=True))
 
 
