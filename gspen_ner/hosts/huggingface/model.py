@@ -106,6 +106,9 @@ class GSPENForTokenClassification(PreTrainedModel):
             self.scorer = PieceScorer(
                 self.labels, config.encoder, transitions=config.has_transitions, **config.scorer
             )
+            tied = getattr(self.scorer.encoder, "_tied_weights_keys", None) or []
+            names = [f"scorer.encoder.{name}" for name in tied]  # for transformers 4; 5 asks the scorer
+            self._tied_weights_keys = names  # type: ignore[assignment]
         self.main_input_name = self.scorer.inputs[0]
         labels = len(self.labels.names)
         self.head = make_head(labels, config.terms, config.inference) if config.has_term else None

@@ -9,6 +9,7 @@ run in half precision; the scores that leave here are float32.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -61,11 +62,19 @@ class PieceScorer(nn.Module):
         super().__init__()
         self.frame = Frame(window, overlap, prefix, suffix)
         self.encoder = make_encoder(AutoConfig.for_model(**encoder))
+        reads = inspect.signature(getattr(self.encoder, "base_model", self.encoder).forward).parameters
+        self.wants_types = "token_type_ids" in reads
         self.crf = None
         if transitions:
             self.crf = LinearChainCRF(len(labels.names), True, labels if constrained else None)
         self.piece_kinds: Tensor
         self.register_buffer("piece_kinds", torch.zeros(pieces, dtype=torch.int8))
+
+    @property
+    def all_tied_weights_keys(self) -> dict[str, str]:
+        """Weights of the encoder that are one: which is which. transformers 5 asks every part of a model."""
+        found = getattr(self.encoder, "all_tied_weights_keys", {})
+        return {f"encoder.{name}": f"encoder.{origin}" for name, origin in found.items()}
 
     def forward(
         self,
@@ -96,7 +105,7 @@ class PieceScorer(nn.Module):
     ) -> Float[Tensor, "B S L"]:
         """Scores of all pieces, however many."""
         batch = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if token_type_ids is not None:
+        if token_type_ids is not None and self.wants_types:
             batch["token_type_ids"] = token_type_ids
         if input_ids.shape[1] <= self.frame.size:
             return self.encoder(**batch).logits.float()
