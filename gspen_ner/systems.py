@@ -6,7 +6,7 @@
     NLStruct   Struct + a nonlinear function         T'(f * p) over the graph
     GSPEN      Struct + a global term                <f, p> + T(f, p) + tau H(p) over the graph
 
-All but Unary stand on scores of variables that stay as they are, so these are their input.
+What a system stands on stays as it is: parts without anything to learn are in evaluation mode, always.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gspen_ner.head import GSPENHead
 from gspen_ner.losses import linear_hinge
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Polytope
-from gspen_ner.scorers.pair_tables import PairTables
 
 
 class SystemLoss(NamedTuple):
@@ -37,15 +36,17 @@ class UnarySystem(nn.Module):
 
     Args:
         scorer: from inputs to scores of nodes `[B, N, L]`.
+        scale: factor of the loss, which is a mean over variables: their number makes it a sum.
     """
 
-    def __init__(self, scorer: nn.Module) -> None:
+    def __init__(self, scorer: nn.Module, scale: float = 1.0) -> None:
         super().__init__()
-        self.scorer = scorer
+        self.scorer, self.scale = scorer, scale
 
     def forward(self, inputs: Tensor, labels: Int[Tensor, "B N"]) -> SystemLoss:
         """The loss of a batch."""
-        return SystemLoss(nn.functional.cross_entropy(self.scorer(inputs).flatten(0, 1), labels.flatten()))
+        loss = nn.functional.cross_entropy(self.scorer(inputs).flatten(0, 1), labels.flatten())
+        return SystemLoss(self.scale * loss)
 
     def scores(self, inputs: Tensor) -> Float[Tensor, "B N L"]:
         """Scores of all labels."""
@@ -55,20 +56,26 @@ class UnarySystem(nn.Module):
         """The best label of each variable."""
         return self.scores(inputs).argmax(-1)
 
+    def marginals(self, inputs: Tensor) -> Float[Tensor, "B N L"]:
+        """The probability of every label."""
+        return self.scores(inputs).softmax(-1)
+
 
 class GraphSystem(nn.Module):
-    """Struct, SPEN, NLStruct or GSPEN over given scores of nodes.
+    """Struct, SPEN, NLStruct or GSPEN.
 
     Args:
         polytope: that of a batch of so many examples: simplices for a SPEN, else the graph's.
-        pairs: tables of the edges, if there are any.
+        pairs: from inputs to tables of the edges, if there are any.
         head: the global term and its inference; None for Struct.
+        scorer: from inputs to scores of nodes; if not given, the inputs are these scores.
         temperature: weight of the entropy in Struct's training.
         cost: weight of the Hamming cost in Struct's training.
 
     Example:
         >>> import torch
         >>> from gspen_ner import Chain
+        >>> from gspen_ner.scorers.pair_tables import PairTables
         >>> struct = GraphSystem(lambda batch: Chain(torch.full((batch,), 5)), PairTables(4, 26))
         >>> struct.predict(torch.zeros(2, 5, 26)).shape
         torch.Size([2, 5])
@@ -77,21 +84,30 @@ class GraphSystem(nn.Module):
     def __init__(
         self,
         polytope: Callable[[int], Polytope],
-        pairs: PairTables | None = None,
+        pairs: nn.Module | None = None,
         head: GSPENHead | None = None,
+        scorer: nn.Module | None = None,
         *,
         temperature: float = 1.0,
         cost: float = 1.0,
     ) -> None:
         super().__init__()
-        self.polytope, self.pairs, self.head = polytope, pairs, head
+        self.polytope, self.pairs, self.head, self.scorer = polytope, pairs, head, scorer
         self.temperature, self.cost = temperature, cost
 
-    def potentials(self, nodes: Float[Tensor, "B N L"]) -> Parts:
-        """Scores of nodes and edges."""
-        return Parts(nodes, None if self.pairs is None else self.pairs())
+    def train(self, mode: bool = True) -> GraphSystem:
+        super().train(mode)
+        for part in self.children():
+            if not any(weight.requires_grad for weight in part.parameters()):
+                part.eval()
+        return self
 
-    def forward(self, inputs: Float[Tensor, "B N L"], labels: Int[Tensor, "B N"]) -> SystemLoss:
+    def potentials(self, inputs: Tensor) -> Parts:
+        """Scores of nodes and edges."""
+        nodes = inputs if self.scorer is None else self.scorer(inputs)
+        return Parts(nodes, None if self.pairs is None else self.pairs(inputs))
+
+    def forward(self, inputs: Tensor, labels: Int[Tensor, "B N"]) -> SystemLoss:
         """The structured hinge loss of a batch."""
         potentials, polytope = self.potentials(inputs), self.polytope(len(inputs))
         if self.head is None:
@@ -100,9 +116,16 @@ class GraphSystem(nn.Module):
         steps = float(found.solution.steps.float().mean())
         return SystemLoss(found.loss.mean(), steps, float(found.negative.float().mean()))
 
-    def predict(self, inputs: Float[Tensor, "B N L"]) -> Int[Tensor, "B N"]:
+    def predict(self, inputs: Tensor) -> Int[Tensor, "B N"]:
         """The best labelling of each example."""
         potentials, polytope = self.potentials(inputs), self.polytope(len(inputs))
         if self.head is not None:
             potentials = self.head.infer(potentials, polytope).theta
         return polytope.argmax(potentials)
+
+    def marginals(self, inputs: Tensor) -> Float[Tensor, "B N L"]:
+        """The probability (or belief) of every label, at the temperature that the system was trained with."""
+        potentials, polytope = self.potentials(inputs), self.polytope(len(inputs))
+        if self.head is not None:
+            return self.head.infer(potentials, polytope).marginals.nodes
+        return polytope.sums(potentials * (1 / self.temperature), with_edges=False)[1].nodes

@@ -69,6 +69,37 @@ CHECKS = {
         "assert apart_by < 1e-4",
         "assert not folder.exists()",
     ],
+    "huggingface": [
+        "assert news['train'].features['ner_tags'].feature.names == names",
+        "assert encoded['train'].column_names[-1] == 'labels' and f1_softmax > 0.7",
+        # The CRF and its term start where they should
+        "assert same and farthest < 1e-5",
+        "assert f1_crf > f1_softmax - 0.02, (f1_softmax, f1_crf)",
+        "assert f1_start == f1_crf and trained == 2 * len(names) ** 2",
+        "assert f1_gspen > f1_crf + 0.05, (f1_crf, f1_gspen)",
+        "assert mended.total() > 2 * broken.total()",
+        "assert mended[shown] > broken[shown]",
+        "inside = [marginals[story.index(row), place].sum() for row, place in places]",
+        "assert all(abs(total - 1) < 1e-4 for total in inside)",
+        "at = names.index",
+        "assert min(agreement[at('B-PER'), at('I-PER')], agreement[at('B-LOC'), at('I-LOC')]) > 0, agreement",
+        "assert all(agreement[at(name), at(name)] > 0 for name in names if name != 'I-PER'), agreement",
+        # Confidences
+        "assert max(excess) > 0.05",
+        "assert all(0.95 * entity.probability < sum < 1.001 * entity.probability "
+        "for entity, sum in zip(entities, sums))",
+        "spans = [[entity.span for entity in each[row].entities] for each in (alone, after)]",
+        "assert spans[0] != spans[1]",
+        "assert believed > np.mean(hits) + 0.02",
+        # Windows
+        "assert length > 2 * gspen.scorer.frame.size and len(windows) > 2 and windows[-1][-1] == length",
+        "assert len(wanted & found) > len(within) and max(span.end for span in wanted & found) > kept",
+        # Files
+        "assert f'{100 * score.f1:.2f}' in card and '`document`' in card",
+        "assert {type(model) for model in ways.values()} == {GSPENForTokenClassification}",
+        "assert list(results.values()) == [f1_gspen] * 3",
+        "assert not folder.exists()",
+    ],
 }
 """What holds when a notebook has run, in its own variables."""
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from gspen_ner.cli.shared import clear_errors, console
 
 if TYPE_CHECKING:
-    from gspen_ner.recipe import OCRRecipe, TaggerRecipe
+    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TaggerRecipe
 
 
 @clear_errors
@@ -53,7 +53,7 @@ def train(
 
         gspen-ner train ocr --set data.letters=English/Fnt --output runs/ocr
     """
-    from gspen_ner.recipe import OCRRecipe, TrainedHere, load_recipe
+    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TrainedHere, load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(loaded, TrainedHere):
@@ -62,6 +62,8 @@ def train(
     try:
         if isinstance(loaded, OCRRecipe):
             _train_ocr(loaded, folder, resume)
+        elif isinstance(loaded, MultilabelRecipe):
+            _train_multilabel(loaded, folder, resume)
         else:
             _train_tagger(loaded, folder, resume, Path(recipe).stem)
     except KeyboardInterrupt:
@@ -127,6 +129,26 @@ def _train_ocr(recipe: OCRRecipe, folder: Path, resume: bool) -> None:
     draw_figures(recipe, results, figures)
     console.print(
         f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True
+    )
+
+
+def _train_multilabel(recipe: MultilabelRecipe, folder: Path, resume: bool) -> None:
+    with console.status("loading libraries"):
+        from gspen_ner.experiments.multilabel_run import MultilabelRun, multilabel_table, over_seeds
+        from gspen_ner.experiments.trials import open_folder
+        from gspen_ner.report.multilabel_figures import draw_f1
+
+    run = MultilabelRun(recipe, folder)
+    open_folder(recipe, folder, resume)
+    _log_to(folder / "log.txt")
+    console.print(run.said(), highlight=False, soft_wrap=True)
+    results = run.train()
+    console.print(multilabel_table(results, recipe.data.format))
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    draw_f1(recipe.data.format, over_seeds(results, "test_f1"), figures)
+    console.print(
+        f"\nThe picture, with its figures as JSON, is in {figures}.", highlight=False, soft_wrap=True
     )
 
 

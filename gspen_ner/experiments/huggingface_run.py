@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from gspen_ner.experiments.corpus import Corpus
-from gspen_ner.experiments.models import check_base, new_base, with_term
+from gspen_ner.experiments.models import check_base, check_encoder, new_base, with_term
 from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.config import GSPENConfig
@@ -38,6 +38,11 @@ class HuggingFaceRun(Run):
     """A run whose stages `transformers.Trainer` trains."""
 
     recipe: Recipe | TransformerRecipe
+
+    def __init__(self, recipe: Recipe | TransformerRecipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        if isinstance(recipe, TransformerRecipe) and recipe.base is None and not folder.exists():
+            check_encoder(recipe)
 
     def train_base(self) -> Path:
         """The folder of the trained base model."""

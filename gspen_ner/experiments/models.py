@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +67,19 @@ def _new_transformer(recipe: TransformerRecipe, corpus: Corpus) -> GSPENForToken
         raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
 
 
+def check_encoder(recipe: TransformerRecipe) -> None:
+    """Refuse an encoder that is not there, before anything is written."""
+    name = expand(recipe.encoder)
+    if (name[0] in "./~" or name.count("/") > 1) and not Path(name).is_dir():
+        raise ValueError(f"encoder: {name}: no such folder")
+    if Path(name).is_dir() and not Path(name, "config.json").is_file():
+        raise ValueError(f"encoder: {name}: no model here (no config.json in it)")
+    try:
+        transformers.AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
+
+
 def check_base(base: Path, recipe: TrainedHere) -> None:
     """Refuse a base model of another system than the recipe's terms stand on."""
     needed = "struct" if recipe.structured else "unary"
@@ -80,13 +92,7 @@ def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenC
     """The base model with a term that changes nothing yet."""
     old = load_model(base)
     _check_labels(old, corpus, base)
-    config = copy.deepcopy(old.config)
-    assert isinstance(config, GSPENConfig)
-    config.system = recipe.system
-    config.inference = recipe.inference.model_dump(mode="json")
-    config.terms = term_entries(recipe, corpus)
-    model = GSPENForTokenClassification(config, old.reader)
-    model.scorer.load_state_dict(old.scorer.state_dict())
+    model = old.with_terms(term_entries(recipe, corpus), recipe.inference.model_dump(mode="json"))
     if recipe.term_training.freeze == "base":
         model.freeze_base()
     return model

@@ -4,37 +4,35 @@
           -> Struct without entropy -> NLStruct
           -> SPEN
 
-cell folder     SYSTEM/result.json  SYSTEM/model.safetensors      a system that is there is not trained again
+Their folders are those of `SystemFolder`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from gspen_ner.files import mend_folder, write_folder
+from gspen_ner.experiments.system_folder import System, SystemFolder
 from gspen_ner.graphs import FactorGraph
 from gspen_ner.head import GSPENHead, make_head
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex
 from gspen_ner.recipe import Inference
-from gspen_ner.recipe.ocr import OCRRecipe, SystemTraining
+from gspen_ner.recipe.ocr import OCRRecipe
+from gspen_ner.recipe.systems import SystemTraining
 from gspen_ner.scorers.letter_net import LetterNet
 from gspen_ner.scorers.pair_tables import PairTables
 from gspen_ner.systems import GraphSystem, UnarySystem
 from gspen_ner.tasks.ocr_words import SPLITS, WORD_LENGTH, OCRData, letter_accuracy, word_accuracy
 
 logger = logging.getLogger(__name__)
-System = TypeVar("System", bound=nn.Module)
 NUM_LABELS = 26
 
 
@@ -72,7 +70,8 @@ class Cell:
     def __init__(
         self, recipe: OCRRecipe, data: OCRData, alpha: float, size: int, seed: int, folder: Path
     ) -> None:
-        self.recipe, self.alpha, self.size, self.seed, self.folder = recipe, alpha, size, seed, folder
+        self.recipe, self.alpha, self.size, self.seed = recipe, alpha, size, seed
+        self.systems = SystemFolder(folder, seed)
         self.images = {name: Examples(data[name].images, data[name].labels) for name in SPLITS}
         self.images["train"] = self.images["train"].first(size)
 
@@ -168,7 +167,7 @@ class Cell:
 
     def result(self, name: str) -> SystemResult:
         """The record of a system that has been trained."""
-        return SystemResult(**json.loads((self.folder / name / "result.json").read_text(encoding="utf-8")))
+        return SystemResult(**self.systems.result(name))
 
     def over_graph(self, batch: int) -> Polytope:
         """The chain of a word's letters, by the recipe's kind of inference."""
@@ -196,9 +195,9 @@ class Cell:
         for other, size in tried.items():
             self._system(other, lambda size=size: make(size), training, self.scores, size)  # type: ignore[misc]
         best = max(tried, key=lambda other: self.result(other).dev_words)
-        if not (self.folder / name / "result.json").exists():
-            weights = load_file(self.folder / best / "model.safetensors")
-            self._write(name, weights, replace(self.result(best), system=name))
+        if not self.systems.has(name):
+            result = replace(self.result(best), system=name)
+            self.systems.write(name, self.systems.weights(best), asdict(result))
         return self._system(name, lambda: make(tried[best]), training, self.scores, tried[best])
 
     def _system(
@@ -211,40 +210,28 @@ class Cell:
         score: Callable[[Tensor, Tensor], float] = word_accuracy,
     ) -> System:
         """A trained system: read, if it is there, else trained and written."""
-        torch.manual_seed(self.seed)
-        system = make()
-        mend_folder(self.folder / name)
-        if (self.folder / name / "result.json").exists():
-            system.load_state_dict(load_file(self.folder / name / "model.safetensors"), strict=False)
-            return system
-        found = train_system(system, data["train"], data["dev"], score, training, self.seed)
-        labels = {split: predictions(system, data[split].inputs) for split in ("dev", "test")}
-        gold = {split: data[split].labels for split in labels}
-        words, letters = (
-            {split: 100 * measure(labels[split], gold[split]) for split in labels}
-            for measure in (word_accuracy, letter_accuracy)
-        )
-        result = SystemResult(
-            name, self.alpha, self.size, self.seed, hidden,
-            words["dev"], letters["dev"], words["test"], letters["test"],
-            found.updates, found.seconds_an_epoch, found.inference_steps, found.negative_losses,
-        )  # fmt: skip
-        learned = {key: value for key, value in system.named_parameters() if value.requires_grad}
-        self._write(name, {key: value.detach().contiguous() for key, value in learned.items()}, result)
-        logger.info(
-            "%s, alpha %g, size %d, seed %d: test words %.1f %%, letters %.1f %%, %d updates, %.2f s/epoch",
-            name, self.alpha, self.size, self.seed, result.test_words, result.test_letters, result.updates,
-            result.seconds_an_epoch,
-        )  # fmt: skip
-        return system
 
-    def _write(self, name: str, weights: dict[str, Tensor], result: SystemResult) -> None:
-        def write(folder: Path) -> None:
-            save_file(weights, folder / "model.safetensors")
-            text = json.dumps(asdict(result), indent=2) + "\n"
-            (folder / "result.json").write_text(text, encoding="utf-8")
+        def train(system: System) -> dict[str, Any]:
+            found = train_system(system, data["train"], data["dev"], score, training, self.seed)
+            labels = {split: predictions(system, data[split].inputs) for split in ("dev", "test")}
+            gold = {split: data[split].labels for split in labels}
+            words, letters = (
+                {split: 100 * measure(labels[split], gold[split]) for split in labels}
+                for measure in (word_accuracy, letter_accuracy)
+            )
+            result = SystemResult(
+                name, self.alpha, self.size, self.seed, hidden,
+                words["dev"], letters["dev"], words["test"], letters["test"],
+                found.updates, found.seconds_an_epoch, found.inference_steps, found.negative_losses,
+            )  # fmt: skip
+            logger.info(
+                "%s, alpha %g, size %d, seed %d: test words %.1f, letters %.1f %%, %d updates, %.2f s/epoch",
+                name, self.alpha, self.size, self.seed, result.test_words, result.test_letters,
+                result.updates, result.seconds_an_epoch,
+            )  # fmt: skip
+            return asdict(result)
 
-        write_folder(self.folder / name, write)
+        return self.systems.system(name, make, train)
 
 
 def over_nodes(batch: int) -> Polytope:
@@ -257,7 +244,7 @@ def _head(term: str, inference: Inference, num_edges: int, hidden: int | None, *
     return make_head(NUM_LABELS, [entry], inference.model_dump())
 
 
-def _frozen(pairs: PairTables | None) -> PairTables:
+def _frozen(pairs: nn.Module | None) -> nn.Module:
     assert pairs is not None
     for weight in pairs.parameters():
         weight.requires_grad_(False)

@@ -7,53 +7,15 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
+
 if TYPE_CHECKING:
     from gspen_ner.experiments.ocr_cell import SystemResult
     from gspen_ner.recipe import OCRRecipe
 
 Key = TypeVar("Key", bound=Hashable)
-SYSTEMS = {
-    "unary": "Unary",
-    "struct": "Struct",
-    "struct_without_entropy": "Struct without entropy",
-    "spen": "SPEN",
-    "nlstruct": "NLStruct",
-    "gspen": "GSPEN",
-}
-"""What people call them, in the order in which they are shown."""
-
 WITH_TERM = ("spen", "nlstruct", "gspen")
 SOLVERS = {"mirror_descent": "mirror descent", "frank_wolfe": "Frank-Wolfe"}
-
-
-@dataclass(frozen=True)
-class OverSeeds:
-    """A number of each seed.
-
-    Example:
-        >>> str(OverSeeds((58.0, 59.0, 60.0))), str(OverSeeds((58.0,)))
-        ('59.0 ± 1.0', '58.0')
-    """
-
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Over seeds."""
-        return statistics.fmean(self.values)
-
-    @property
-    def median(self) -> float:
-        """Over seeds."""
-        return statistics.median(self.values)
-
-    @property
-    def deviation(self) -> float | None:
-        """The standard deviation over seeds; one seed has none."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f}" + ("" if self.deviation is None else f" ± {self.deviation:.1f}")
 
 
 Curve = dict[float, OverSeeds]

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from gspen_ner.experiments.ocr_summary import (
     SOLVERS,
-    SYSTEMS,
     accuracies,
     costs,
     over_seeds,
     study,
 )
+from gspen_ner.experiments.over_seeds import SYSTEMS
 
 if TYPE_CHECKING:
     from gspen_ner.experiments.ocr_cell import SystemResult

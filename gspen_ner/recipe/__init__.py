@@ -2,6 +2,7 @@
 
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
 from gspen_ner.recipe.loading import AnyRecipe, TaggerRecipe, expand, find_recipe, load_recipe, recipe_names
+from gspen_ner.recipe.multilabel import MultilabelRecipe
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, TrainedHere, Training
 from gspen_ner.recipe.transformer import TransformerRecipe
@@ -12,6 +13,7 @@ __all__ = [
     "FlairRecipe",
     "FlairTraining",
     "Inference",
+    "MultilabelRecipe",
     "OCRRecipe",
     "Recipe",
     "TaggerRecipe",

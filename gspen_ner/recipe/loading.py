@@ -18,12 +18,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gspen_ner.recipe.flair import FlairRecipe
+from gspen_ner.recipe.multilabel import MultilabelRecipe
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Recipe
 from gspen_ner.recipe.transformer import TransformerRecipe
 
 TaggerRecipe = Recipe | TransformerRecipe | FlairRecipe
-AnyRecipe = TaggerRecipe | OCRRecipe
+AnyRecipe = TaggerRecipe | OCRRecipe | MultilabelRecipe
+TASKS: dict[str, type[OCRRecipe | MultilabelRecipe]] = {"ocr": OCRRecipe, "multilabel": MultilabelRecipe}
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
@@ -42,8 +44,8 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     for override in overrides:
         _override(entries, override)
     kind: type[AnyRecipe] = Recipe
-    if entries.get("task") == "ocr":
-        kind = OCRRecipe
+    if entries.get("task") in TASKS:
+        kind = TASKS[entries["task"]]
     elif entries.get("host") == "flair":
         kind = FlairRecipe
     elif "encoder" in entries:

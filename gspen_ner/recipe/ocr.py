@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import yaml
 from pydantic import Field, model_validator
 
-from gspen_ner.recipe.schema import Inference, Section
-
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class SystemTraining(Section):
-    """How a system is trained: Adam until it has not become better on dev for a while."""
-
-    learning_rate: float = Field(1e-4, gt=0)
-    batch_size: int = Field(128, ge=1)
-    clip: float = Field(1.0, ge=0, description="largest norm of a gradient; 0 for any")
-    max_updates: int = Field(5000, ge=1)
-    evaluate_every: int = Field(40, ge=1, description="updates, but at least an epoch")
-    patience: int = Field(10, ge=1, description="evaluations without a better score before it stops")
+from gspen_ner.recipe.schema import Section
+from gspen_ner.recipe.systems import (
+    Count,
+    GraphInference,
+    NLStructSettings,
+    PairSettings,
+    Seed,
+    Share,
+    SystemTraining,
+    TermSettings,
+)
 
 
 class UnarySettings(SystemTraining):
@@ -30,29 +25,6 @@ class UnarySettings(SystemTraining):
 
     hidden: int = Field(200, ge=1)
     dropout: float = Field(0.5, ge=0, lt=1)
-
-
-class StructSettings(SystemTraining):
-    """Struct: tables of neighbouring letters over a frozen Unary."""
-
-    learning_rate: float = Field(1e-3, gt=0)
-    cost: float = Field(1.0, ge=0)
-
-
-class TermSettings(SystemTraining):
-    """SPEN and GSPEN: a perceptron over all beliefs, over a frozen Unary or Struct."""
-
-    hidden: tuple[Count, ...] = Field((500,), min_length=1, description="the best of these on dev is kept")
-    read_potentials: bool = True
-    inference: Inference = Inference()
-
-
-class NLStructSettings(SystemTraining):
-    """NLStruct, over a frozen Struct that was trained without entropy."""
-
-    hidden: int | None = Field(None, ge=1, description="as many as inputs if not given")
-    dev_examples: int = Field(2000, ge=1, description="it is judged by the first so many")
-    inference: Inference = Inference()
 
 
 class OCRData(Section):
@@ -66,15 +38,6 @@ class OCRData(Section):
     dev: int = Field(2000, ge=1)
     test: int = Field(2000, ge=1)
     seed: int = Field(0, ge=0)
-
-
-class Graph(Section):
-    """How inference over neighbouring letters is done."""
-
-    inference: Literal["exact", "messages"] = Field(
-        "exact", description="the chain's own sums, or message passing over the local polytope (the paper's)"
-    )
-    sweeps: int = Field(10, ge=1, description="of message passing")
 
 
 class StudySettings(Section):
@@ -96,10 +59,10 @@ class OCRRecipe(Section):
     alpha: float = Field(0.5, ge=0, le=1, description="with which sizes are compared")
     size: int = Field(1000, ge=1, description="with which alphas are compared")
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
-    graph: Graph = Graph()
+    graph: GraphInference = GraphInference()
     systems: tuple[Literal["spen", "nlstruct", "gspen"], ...] = ("spen", "nlstruct", "gspen")
     unary: UnarySettings = UnarySettings()
-    struct: StructSettings = StructSettings()
+    struct: PairSettings = PairSettings()
     spen: TermSettings = TermSettings()
     gspen: TermSettings = TermSettings()
     nlstruct: NLStructSettings = NLStructSettings()

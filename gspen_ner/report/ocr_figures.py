@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gspen_ner.experiments.ocr_summary import (
     SOLVERS,
-    SYSTEMS,
     Curve,
     StudyCase,
     accuracies,
@@ -18,7 +16,8 @@ from gspen_ner.experiments.ocr_summary import (
     over_seeds,
     study,
 )
-from gspen_ner.files import write_whole
+from gspen_ner.experiments.over_seeds import SYSTEMS
+from gspen_ner.report.pictures import SYSTEM_COLOURS, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,14 +28,9 @@ if TYPE_CHECKING:
 
 Style = dict[str, Any]
 
-# Okabe and Ito's colours, which people tell apart whatever colours they see.
+_MARKERS = dict(zip(SYSTEM_COLOURS, "osD^vP", strict=True))
 _SYSTEM_STYLES: dict[str, Style] = {
-    "Unary": {"color": "#777777", "marker": "o"},
-    "Struct": {"color": "#0072B2", "marker": "s"},
-    "Struct without entropy": {"color": "#56B4E9", "marker": "D"},
-    "SPEN": {"color": "#E69F00", "marker": "^"},
-    "NLStruct": {"color": "#009E73", "marker": "v"},
-    "GSPEN": {"color": "#D55E00", "marker": "P"},
+    name: {"color": colour, "marker": _MARKERS[name]} for name, colour in SYSTEM_COLOURS.items()
 }
 _STUDY_STYLES: dict[tuple[str, bool], Style] = {
     ("mirror_descent", True): {"color": "#D55E00", "marker": "P"},
@@ -119,14 +113,14 @@ def draw_figures(recipe: OCRRecipe, results: Sequence[SystemResult], folder: Pat
     for by, lines in (("alpha", by_alpha), ("size", by_size)):
         if any(lines.panels.values()):
             figure = _lines_figure(lines, _SYSTEM_STYLES, log=by == "size", columns=3)
-            _write(folder / f"accuracy_by_{by}", lines, figure)
+            write_picture(folder / f"accuracy_by_{by}", lines, figure)
     bars = _seconds(recipe, results, f"{alpha}, {words}")
     if bars.bars:
-        _write(folder / "seconds_an_epoch", bars, _bars_figure(bars))
+        write_picture(folder / "seconds_an_epoch", bars, _bars_figure(bars))
     lines, styles = _study(results, f"{alpha}, {words}")
     if lines.panels:
         figure = _lines_figure(lines, styles, log=True, columns=2, share_y=True)
-        _write(folder / "inference_study", lines, figure)
+        write_picture(folder / "inference_study", lines, figure)
 
 
 def _accuracy(
@@ -240,14 +234,3 @@ def _bars_figure(bars: Bars) -> Figure:
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _write(file: Path, numbers: Lines | Bars, figure: Figure) -> None:
-    """The picture and its numbers, each at once."""
-    write_whole(file.with_suffix(".json"), json.dumps(asdict(numbers), indent=2, ensure_ascii=False) + "\n")
-    new = file.with_suffix(".png.new")
-    try:
-        figure.savefig(new, format="png", dpi=150)
-        new.replace(file.with_suffix(".png"))
-    finally:
-        new.unlink(missing_ok=True)

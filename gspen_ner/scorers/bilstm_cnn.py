@@ -141,7 +141,8 @@ class BiLSTMCNN(nn.Module):
             longest = int(lengths[rows].max())
             some, its_lengths = inputs[rows, :longest], lengths[rows]
             backward = mirror(self.backward_lstm(mirror(some, its_lengths))[0], its_lengths)
-            encoded[rows, :longest] = torch.cat([self.forward_lstm(some)[0], backward], -1)
+            both = torch.cat([self.forward_lstm(some)[0], backward], -1)
+            encoded[rows, :longest] = both.to(encoded.dtype)  # which is not theirs under autocast
         return nn.functional.elu(self.projection(self.output_dropout(encoded[present])))
 
     def _word_vectors(self, words: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens D"]:

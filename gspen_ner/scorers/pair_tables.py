@@ -19,6 +19,6 @@ class PairTables(nn.Module):
         super().__init__()
         self.tables = nn.Parameter(torch.zeros(num_edges, num_labels, num_labels))
 
-    def forward(self) -> Float[Tensor, "1 E L L"]:
-        """The tables, shared by a batch."""
+    def forward(self, inputs: Tensor) -> Float[Tensor, "1 E L L"]:
+        """The tables, shared by a batch whatever it is."""
         return self.tables[None]

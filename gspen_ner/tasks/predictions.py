@@ -38,6 +38,11 @@ class Prediction:
     base_entities: list[ScoredSpan]
     k_best: list[Labelling]
 
+    @property
+    def tags(self) -> list[str]:
+        """The entities as BIO tags."""
+        return tags_of_spans([entity.span for entity in self.entities], len(self.tokens), "BIO")
+
 
 class SentenceTagger(Protocol):
     """A trained model in use, whatever host it lives in."""
@@ -112,7 +117,7 @@ def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str
         for token in prediction.tokens:
             if token == DOCUMENT_MARK or not re.fullmatch(r"[^ \t\r\n]+", token):
                 raise ValueError(f"sentence {row + 1}: columns cannot hold the token {token!r}; write jsonl")
-        tags = tags_of_spans([entity.span for entity in prediction.entities], len(prediction.tokens), "BIO")
+        tags = prediction.tags
         chances = ["_"] * len(tags)
         for span, probability in prediction.entities:
             chances[span.start : span.end] = [f"{probability:.4f}"] * (span.end - span.start)
@@ -128,11 +133,10 @@ def as_json_lines(predictions: Sequence[Prediction], documents: Sequence[int]) -
 
 def _entries(predictions: Sequence[Prediction], documents: Sequence[int]) -> Iterator[dict[str, Any]]:
     for prediction, document in zip(predictions, documents, strict=True):
-        spans = [entity.span for entity in prediction.entities]
         before = {entity.span for entity in prediction.base_entities}
         entry: dict[str, Any] = {
             "tokens": list(prediction.tokens),
-            "tags": tags_of_spans(spans, len(prediction.tokens), "BIO"),
+            "tags": prediction.tags,
             "document": document,
             "entities": [
                 _entity(prediction.tokens, span) | {"probability": probability, "changed": span not in before}

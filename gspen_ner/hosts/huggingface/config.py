@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from transformers import PretrainedConfig
 
@@ -30,6 +30,8 @@ class GSPENConfig(PretrainedConfig):
     """
 
     model_type = "gspen_ner"
+    # Trainer's predictions are then the logits alone.
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["negative", "steps"]
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.piece_layout import IGNORED
 from gspen_ner.hosts.huggingface.readers import Reader
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.terms import mention_numbers
@@ -36,6 +37,12 @@ def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) 
         columns["labels"] = [[numbers[tag] for tag in sentence.tags] for sentence in sentences]
         features["labels"] = integers
     return datasets.Dataset.from_dict(columns, datasets.Features(features))
+
+
+def lengths_of(dataset: datasets.Dataset) -> list[int]:
+    """The number of words of each row."""
+    words = "mentions" if "mentions" in dataset.column_names else "tokens"
+    return [len(row) for row in dataset.select_columns([words])[:][words]]
 
 
 class Collator:
@@ -78,7 +85,7 @@ class Collator:
         gold = next((name for name in ("labels", "ner_tags") if name in rows[0]), None)
         if gold is not None:
             _check_lengths(mentions, [row[gold] for row in rows])
-            batch["labels"] = _padded([row[gold] for row in rows], 0)
+            batch["labels"] = _padded([row[gold] for row in rows], IGNORED)
         if "nodes" in rows[0]:
             return batch | self._scores(rows)
         return batch | self.reader.inputs([row["tokens"] for row in rows])

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer
 
 from gspen_ner.hosts.huggingface.batches import EpochBatches, EpochLoader, in_order
+from gspen_ner.hosts.huggingface.data import lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 
 
@@ -51,8 +52,7 @@ class DocumentTrainer(Trainer):
     def _rows(self, dataset: datasets.Dataset, count: int) -> tuple[list[int] | None, list[int]]:
         """The document of each row if that matters, and its length."""
         assert isinstance(self.model, GSPENForTokenClassification)
-        words = "mentions" if "mentions" in dataset.column_names else "tokens"
-        lengths = [len(row) for row in dataset.select_columns([words])[:count][words]]
+        lengths = lengths_of(dataset.select(range(count)))
         if not self.model.couples_documents:
             return None, lengths
         if "document" not in dataset.column_names:

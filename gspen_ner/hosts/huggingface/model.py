@@ -9,6 +9,7 @@ precision, the chain and the term compute in float32.
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -212,6 +213,22 @@ class GSPENForTokenClassification(PreTrainedModel):
             torch.nn.init.zeros_(weight)
         return model
 
+    def with_terms(
+        self, terms: Sequence[str | Mapping[str, Any]], inference: Mapping[str, Any] | None = None
+    ) -> GSPENForTokenClassification:
+        """A copy of this model with global terms that change nothing yet, in place of those it has.
+
+        Args:
+            terms: by name or with arguments; see `make_term`.
+            inference: arguments of `GSPENHead`.
+        """
+        config = copy.deepcopy(self.config)
+        config.system = _system(config.has_transitions, bool(terms))
+        config.terms, config.inference, config.results = term_entries(terms), dict(inference or {}), {}
+        model = type(self)(config, self.reader)
+        model.scorer.load_state_dict(self.scorer.state_dict())
+        return model
+
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Write config.json, safetensors, the tokenizer (or vocabulary.json) and a model card."""
         super().save_pretrained(save_directory, *args, **kwargs)
@@ -222,6 +239,8 @@ class GSPENForTokenClassification(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.keys() & {"system", "terms"}:
+            raise ValueError("from_pretrained loads a model as it is: give it other terms by with_terms")
         if "reader" not in kwargs:
             where = {option: kwargs[option] for option in HUB_OPTIONS if option in kwargs}
             config = kwargs.get("config") or GSPENConfig.from_pretrained(name, **where)
@@ -334,6 +353,11 @@ class GSPENForTokenClassification(PreTrainedModel):
         gold = self.bio.to_chain(labels, batch["lengths"])
         if self.head is None:
             return {"loss": negative_log_likelihood(potentials, polytope, gold).mean().float()}
+        if self.couples_documents and "mentions" not in batch:
+            raise ValueError(
+                "the model's term scores documents, of which pieces with labels say nothing: train and "
+                "evaluate it with DocumentTrainer and Collator.of(model), on rows of tokens"
+            )
         result = self.head.loss(potentials, polytope, gold, _context(batch, polytope, potentials))
         return {
             "loss": result.loss.mean().float(),
@@ -366,6 +390,7 @@ class GSPENForTokenClassification(PreTrainedModel):
     def infer(self, batch: dict[str, Tensor]) -> Inferred:
         """Scores to decode, by themselves and with the global term, as chains that obey the scheme."""
         potentials, polytope = self.potentials(batch)
+        potentials = potentials.map(Tensor.detach)  # transitions may be the parameters themselves
         solution = self._solution(batch, potentials, polytope)
         chain = Chain(batch["lengths"])
         base = self._as_chain(potentials, chain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -15,6 +15,7 @@ KINDS = {
     "spen": "a softmax over the labels of each word and a global score of all of them",
     "gspen": "a linear-chain CRF and a global score of whole label sequences (GSPEN)",
 }
+SPLITS, METRICS = ("train", "dev", "test"), ("precision", "recall", "f1")
 
 
 def model_card(config: GSPENConfig) -> str:
@@ -46,9 +47,14 @@ def _eval_results(results: dict[str, Any]) -> list[EvalResult]:
             metric_name=f"{name} of whole entities (seqeval, strict)",
             metric_value=value,
         )
-        for split, scores in results.get("scores", {}).items()
-        for name, value in scores.items()
+        for split, scores in _in_order(results.get("scores", {}), SPLITS)
+        for name, value in _in_order(scores, METRICS)
     ]
+
+
+def _in_order(entries: dict[str, Any], known: Sequence[str]) -> list[tuple[str, Any]]:
+    """Entries in their usual order: config.json has them by the alphabet."""
+    return sorted(entries.items(), key=lambda entry: (*known, entry[0]).index(entry[0]))
 
 
 def _body(config: GSPENConfig) -> Iterator[str]:
@@ -61,14 +67,14 @@ def _body(config: GSPENConfig) -> Iterator[str]:
     yield f"Types of entities: {types}. The chain uses {config.scheme} inside; labels and logits are BIO.\n"
     results = config.results
     yield "## Data and scores\n"
-    for split, source in results.get("data", {}).items():
+    for split, source in _in_order(results.get("data", {}), SPLITS):
         yield f"- {split}: `{source}`"
     if not results.get("data"):
         yield "Not recorded."
     if results.get("scores"):
         yield "\n| whole entities (seqeval, strict) | precision | recall | F1 |\n|---|---|---|---|"
-        for split, scores in results["scores"].items():
-            cells = " | ".join(f"{100 * scores[name]:.2f}" for name in ("precision", "recall", "f1"))
+        for split, scores in _in_order(results["scores"], SPLITS):
+            cells = " | ".join(f"{100 * scores[name]:.2f}" for name in METRICS)
             yield f"| {split} | {cells} |"
     yield "\n## Use\n"
     yield "```python\nfrom gspen_ner.hosts.huggingface import Tagger  # pip install gspen-ner\n"

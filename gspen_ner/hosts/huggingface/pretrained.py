@@ -55,7 +55,9 @@ def load_encoder(
     config = AutoConfig.from_pretrained(name, num_labels=num_labels, **options)
     encoder: nn.Module
     if type(config) in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
-        encoder = AutoModelForTokenClassification.from_pretrained(name, config=config, **options)
+        encoder = AutoModelForTokenClassification.from_pretrained(
+            name, config=config, ignore_mismatched_sizes=True, **options
+        )  # of a classifier, the output layer is left behind
     else:
         encoder = make_encoder(config)
         assert isinstance(encoder, EncoderWithScores)

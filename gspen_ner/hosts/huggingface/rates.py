@@ -32,6 +32,7 @@ def parameter_groups(
         optimizer = torch.optim.AdamW(parameter_groups(model, 3e-5, transitions=1e-2, term=1e-2))
         Trainer(model, args, optimizers=(optimizer, None), ...)
     """
+    output, transitions, term = (encoder if rate is None else rate for rate in (output, transitions, term))
     scorer = model.scorer
     base = getattr(getattr(scorer, "encoder", None), "base_model", None)
     new = [] if scorer.crf is None else list(scorer.crf.parameters())
@@ -43,9 +44,9 @@ def parameter_groups(
     outer = [weight for weight in scorer.parameters() if id(weight) not in known]
     groups = [
         *_decayed(inner, encoder, weight_decay),
-        *_decayed(outer, output or encoder, weight_decay),
-        {"params": _trained(new), "lr": transitions or encoder, "weight_decay": 0.0},
-        {"params": _trained(head), "lr": term or encoder, "weight_decay": 0.0},
+        *_decayed(outer, output, weight_decay),
+        {"params": _trained(new), "lr": transitions, "weight_decay": 0.0},
+        {"params": _trained(head), "lr": term, "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from gspen_ner.scorers import Vocabulary, spell_out
 from gspen_ner.scorers.vocabulary import FILE_NAME as VOCABULARY_FILE
 
 NO_LIMIT = 10**9  # of a tokenizer: the scorer reads what is too long in windows, so nothing is to be cut off
+TOKENIZER_FILE = "tokenizer.json"
 HUB_OPTIONS = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
 
 
@@ -109,11 +110,24 @@ class PieceReader:
 def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader:
     """The reader of a model in a folder or, with HUB_OPTIONS such as `revision`, on the hub."""
     if config.encoder is not None:
-        return PieceReader(load_tokenizer(name, **options))
+        return PieceReader(_own_tokenizer(name, options))
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(str(cached_file(name, VOCABULARY_FILE, **options))).parent
     return WordReader(Vocabulary.load(folder))
+
+
+def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:
+    """The tokenizer that was saved with a model; transformers does not say clearly what is wrong with one."""
+    folder = Path(name, options.get("subfolder") or "")
+    if folder.is_dir() and not (folder / TOKENIZER_FILE).is_file():
+        raise ValueError(f"{folder}: {TOKENIZER_FILE} is missing")
+    try:
+        return load_tokenizer(name, **options)
+    except OSError:
+        raise
+    except Exception as error:  # of any kind: tokenizers has none of its own
+        raise ValueError(f"{name}: the tokenizer of this model cannot be read: {error}") from error
 
 
 def load_tokenizer(name: str | Path, **options: Any) -> PreTrainedTokenizerBase:

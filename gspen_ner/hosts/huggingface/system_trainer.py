@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -19,9 +19,10 @@ from torch.utils.data import Dataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
 from gspen_ner.hosts.huggingface.run_log import QuietProgress, UpdateClock
-from gspen_ner.recipe.ocr import SystemTraining
+from gspen_ner.recipe.systems import SystemTraining
 
 PREDICTION_BATCH = 512
+Output = Literal["predict", "marginals"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def train_system(
     score: Callable[[Tensor, Tensor], float],
     training: SystemTraining,
     seed: int,
+    output: Output = "predict",
 ) -> Trained:
     """Train what requires gradients; the system ends with its best weights on dev.
 
@@ -72,13 +74,14 @@ def train_system(
         system: a `UnarySystem` or `GraphSystem`.
         train: what it learns from.
         dev: what it is judged by.
-        score: of predicted and gold labels; larger is better.
+        score: of predictions and gold labels; larger is better.
         training: how.
         seed: of dropout and of the order of examples.
+        output: what predictions are: `"predict"`, labels, or `"marginals"`, probabilities.
     """
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
-        trainer = SystemTrainer(system, train, dev, score, training, seed, folder)
+        trainer = SystemTrainer(system, train, dev, score, training, seed, folder, output)
         trainer.train()
         if trainer.state.global_step % trainer.evaluated_every:
             trainer.evaluate()
@@ -90,13 +93,13 @@ def train_system(
     return Trained(trainer.best_score, trainer.best_update, seconds, steps, negative)
 
 
-def predictions(system: nn.Module, inputs: Tensor) -> Tensor:
-    """The labels that a system predicts."""
-    assert callable(system.predict)
+def predictions(system: nn.Module, inputs: Tensor, output: Output = "predict") -> Tensor:
+    """The labels that a system predicts, or its probabilities of all labels."""
+    predict = getattr(system, output)
     was_training = system.training
     system.eval()
     with torch.no_grad():
-        found = torch.cat([system.predict(part) for part in inputs.split(PREDICTION_BATCH)])
+        found = torch.cat([predict(part) for part in inputs.split(PREDICTION_BATCH)])
     system.train(was_training)
     return found
 
@@ -113,15 +116,18 @@ class SystemTrainer(Trainer):
         training: SystemTraining,
         seed: int,
         folder: str,
+        output: Output,
     ) -> None:
-        self.dev, self.score, self.training = dev, score, training
+        self.dev, self.score, self.training, self.output = dev, score, training, output
         self.best: dict[str, Tensor] | None = None
         self.best_score, self.best_update, self.worse = -1.0, 0, 0
         self.clock = UpdateClock()
         self.evaluated_every = max(training.evaluate_every, -(-len(train) // training.batch_size))
         self.watched: list[tuple[float, float]] = []
         learned = [weight for weight in system.parameters() if weight.requires_grad]
-        optimizer = torch.optim.Adam(learned, training.learning_rate)
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(learned, training.learning_rate)
+        if training.optimizer == "sgd":
+            optimizer = torch.optim.SGD(learned, training.learning_rate, training.momentum)
         constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
         super().__init__(
             model=system,
@@ -164,7 +170,7 @@ class SystemTrainer(Trainer):
         """The score on dev; stops the training when it has not risen for too long."""
         model = self.model
         assert isinstance(model, nn.Module)
-        value = self.score(predictions(model, self.dev.inputs), self.dev.labels)
+        value = self.score(predictions(model, self.dev.inputs, self.output), self.dev.labels)
         if value > self.best_score:
             learned = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
             self.best = {name: weight.detach().clone() for name, weight in learned.items()}

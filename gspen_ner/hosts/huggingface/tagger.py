@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from gspen_ner.decode import label_lists
 from gspen_ner.hosts.huggingface.batches import in_order
-from gspen_ner.hosts.huggingface.data import Collator, as_dataset
+from gspen_ner.hosts.huggingface.data import Collator, as_dataset, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred, load_model
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
@@ -52,7 +52,7 @@ class Tagger:
         return self.predict(as_dataset(unknown), k_best)
 
     def predict(self, dataset: datasets.Dataset, k_best: int = 0) -> list[Prediction]:
-        """Entities of the rows of a dataset; sentences without tokens have none.
+        """Entities of the rows of a dataset, which has `tokens` and perhaps `document`; see `Collator`.
 
         A progress bar appears if it takes long and someone is watching.
         """
@@ -77,8 +77,8 @@ class Tagger:
         """Inference batch by batch, whole documents together if the term needs them."""
         collate = Collator.of(self.model)
         device = self.model.device
-        lengths = [len(row) for row in dataset[:]["mentions"]]
-        coupled = self.model.couples_documents
+        lengths = lengths_of(dataset)
+        coupled = self.model.couples_documents and "document" in dataset.column_names
         batches = in_order(dataset[:]["document"] if coupled else None, lengths, BATCH_SIZE)
         for batch in tqdm(batches, "tagging", delay=2, leave=False, disable=None):
             rows = [row for row in batch if lengths[row]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import statistics
 import sys
@@ -33,7 +34,7 @@ from transformers import (
 from gspen_ner.files import mend_folder, write_folder
 from gspen_ner.hosts.huggingface.averaging import FILE_NAME as AVERAGE_FILE
 from gspen_ner.hosts.huggingface.averaging import WeightAverage
-from gspen_ner.hosts.huggingface.data import Collator
+from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
@@ -92,6 +93,16 @@ def _had_stopped(checkpoint: Path) -> bool:
     return bool(control.get("args", {}).get("should_training_stop"))
 
 
+class StageArguments(TrainingArguments):
+    """Arguments of a stage."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where to train; accelerate numbers processors ("cpu:1"), to which torch.load cannot load."""
+        device = super().device
+        return torch.device("cpu") if device.type == "cpu" else device
+
+
 class StageTrainer(DocumentTrainer):
     """Trains a model on a dataset and keeps the one that is best on another.
 
@@ -133,7 +144,8 @@ class StageTrainer(DocumentTrainer):
             self.add_callback(QuietProgress)
 
     def _arguments(self, seed: int) -> TrainingArguments:
-        arguments = TrainingArguments(
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # where Trainer leaves that of the stage before
+        arguments = StageArguments(
             output_dir=str(self.folder / "checkpoints"),
             num_train_epochs=self.training.epochs,
             per_device_train_batch_size=max(1, self.training.batch_size // world_size()),
@@ -222,7 +234,7 @@ class StageTrainer(DocumentTrainer):
         was_training = self.model.training
         with self.average.in_place(self.model):
             found = self._found()
-            lengths = [len(row) for row in self.data.dev[:]["mentions"]]
+            lengths = lengths_of(self.data.dev)
             score = span_f1(self.gold, found, lengths).micro
             before = [entry["eval_f1"] for entry in self.state.log_history if "eval_f1" in entry]
             if self.is_world_process_zero() and score.f1 > max(before, default=-math.inf):

@@ -1,7 +1,7 @@
 """Sentences longer than an encoder's window: read in overlapping windows and put together again.
 
     [CLS] a b c d e f g [SEP]   ->   [CLS] a b c d e [SEP],  [CLS] c d e f g [SEP]
-                                      a b c d from the first        e f g from the second
+                                      a b c from the first        d e f g from the second
 
 Each window has the special tokens of its row around it. A piece in an overlap is read from the window in
 whose middle it is nearer: where both have half the overlap, they meet.

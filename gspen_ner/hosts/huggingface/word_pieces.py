@@ -8,6 +8,7 @@ word of its own, as in the corpora that taggers learn from.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -24,6 +25,8 @@ class PieceKind(IntEnum):
     BEGINS = 1
     CONTINUES = 2
     PUNCTUATION = 3
+    MARK = 4
+    """The mark of a word's beginning without anything of the word."""
 
 
 def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
@@ -38,7 +41,9 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
             kinds[number] = PieceKind.SPECIAL
         elif piece.startswith("##") and begins is None:
             kinds[number] = PieceKind.CONTINUES
-        elif not any(map(str.isalnum, piece.strip("▁Ġ"))) and number != tokenizer.unk_token_id:
+        elif begins is not None and not piece.strip(begins):
+            kinds[number] = PieceKind.MARK
+        elif not _has_letters(_text(piece, begins, tokenizer)) and number != tokenizer.unk_token_id:
             kinds[number] = PieceKind.PUNCTUATION
         elif begins is not None and not piece.startswith(begins):
             kinds[number] = PieceKind.CONTINUES
@@ -48,6 +53,16 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
 def _occurs(mark: str, pieces: Iterable[str | None]) -> bool:
     """Whether many pieces begin with a mark: in some vocabularies it is a letter among others."""
     return sum(piece is not None and piece.startswith(mark) for piece in pieces) > 10
+
+
+def _text(piece: str, begins: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What a piece stands for: those of byte-level tokenizers spell bytes, not characters."""
+    return tokenizer.convert_tokens_to_string([piece]) if begins == "Ġ" else piece
+
+
+def _has_letters(text: str) -> bool:
+    """Whether there are letters, digits, or vowel signs; part of a character's bytes counts as a letter."""
+    return any(char == "\ufffd" or unicodedata.category(char)[0] in "LMN" for char in text)
 
 
 def find_words(
@@ -60,6 +75,8 @@ def find_words(
         attention_mask: 0 for padding.
     """
     belongs = (kinds != PieceKind.SPECIAL) & attention_mask.bool()
-    letters = (kinds == PieceKind.BEGINS) | (kinds == PieceKind.CONTINUES)
-    after_letters = torch.cat([torch.zeros_like(letters[:, :1]), letters[:, :-1] & belongs[:, :-1]], 1)
-    return belongs & ~((kinds == PieceKind.CONTINUES) & after_letters), belongs
+    before = torch.cat([torch.zeros_like(kinds[:, :1]), kinds.where(belongs, 0)[:, :-1]], 1)
+    after_mark = before == PieceKind.MARK
+    after_letters = after_mark | (before == PieceKind.BEGINS) | (before == PieceKind.CONTINUES)
+    continues = (kinds == PieceKind.CONTINUES) & after_letters
+    return belongs & ~(continues | ((kinds == PieceKind.PUNCTUATION) & after_mark)), belongs

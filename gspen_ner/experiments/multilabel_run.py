@@ -1,0 +1,94 @@
+"""All seeds of a multilabel experiment, and what came out as a table.
+
+run folder      recipe.yaml  log.txt  results.json
+                seed-S/SYSTEM/                          see `SystemFolder`
+                figures/f1.png with its figures as f1.json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from gspen_ner.experiments.multilabel_systems import MultilabelResult, MultilabelSystems
+from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
+from gspen_ner.files import write_whole
+from gspen_ner.recipe import expand
+from gspen_ner.recipe.multilabel import MultilabelRecipe, MultilabelSource
+from gspen_ner.tasks.multilabel import MultilabelData, generate_multilabel, read_bibtex, read_bookmarks
+
+
+class MultilabelRun:
+    """One run of a multilabel recipe in a folder.
+
+    Args:
+        recipe: what to do.
+        folder: where; made if needed.
+    """
+
+    def __init__(self, recipe: MultilabelRecipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.data = read_source(recipe.data)
+
+    def said(self) -> str:
+        """What the data are."""
+        rows = ", ".join(
+            f"{len(split.labels):,} {name}"
+            for name, split in (("train", self.data.train), ("dev", self.data.dev), ("test", self.data.test))
+        )
+        features, labels = self.data.train.features.shape[1], self.data.train.labels.shape[1]
+        return f"{self.data.source}: {rows} rows, {features:,} features, {labels} labels"
+
+    def train(self) -> list[MultilabelResult]:
+        """Train what is not there yet; the results of everything, also as results.json."""
+        results: list[MultilabelResult] = []
+        for seed in self.recipe.seeds:
+            systems = MultilabelSystems(self.recipe, self.data, seed, self.folder / f"seed-{seed}")
+            results += systems.train(self.recipe.systems)
+        entries = [asdict(result) for result in results]
+        write_whole(self.folder / "results.json", json.dumps(entries, indent=2) + "\n")
+        return results
+
+
+def read_source(source: MultilabelSource) -> MultilabelData:
+    """The rows that a recipe names."""
+    if source.format == "generated":
+        return generate_multilabel(source.rows, source.features, source.labels, source.seed)
+    assert source.folder is not None
+    folder = expand(source.folder)
+    return read_bibtex(folder, source.seed) if source.format == "bibtex" else read_bookmarks(folder)
+
+
+def over_seeds(results: Sequence[MultilabelResult], measure: str) -> dict[str, OverSeeds]:
+    """A number of each system that there is, over its seeds."""
+    return {
+        name: OverSeeds(values)
+        for system, name in SYSTEMS.items()
+        if (values := tuple(getattr(result, measure) for result in results if result.system == system))
+    }
+
+
+def multilabel_table(results: Sequence[MultilabelResult], source: str) -> Table:
+    """F1 on dev and test, and what training takes."""
+    seeds = len({result.seed for result in results})
+    said = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    table = Table(title=f"{source}: F1 averaged over examples (%, {said})", title_justify="left")
+    table.add_column("system")
+    for column in ("dev F1", "test F1", "threshold", "seconds an epoch", "times Struct's", "inference steps"):
+        table.add_column(column, justify="right")
+    dev, test, thresholds, seconds, steps = (
+        over_seeds(results, measure)
+        for measure in ("dev_f1", "test_f1", "threshold", "seconds_an_epoch", "inference_steps")
+    )
+    for name in test:
+        ratio = f"{seconds[name].median / seconds['Struct'].median:.1f}" if "Struct" in seconds else ""
+        inference = f"{steps[name].mean:.1f}" if steps[name].mean else ""
+        chosen = f"{thresholds[name].median:.2g}"
+        table.add_row(
+            name, str(dev[name]), str(test[name]), chosen, f"{seconds[name].median:.3f}", ratio, inference
+        )
+    return table

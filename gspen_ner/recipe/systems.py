@@ -1,0 +1,58 @@
+"""What recipes of the graph tasks (OCR, multilabel, tagging) share: how the paper's systems are trained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gspen_ner.recipe.schema import Inference, Section
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class SystemTraining(Section):
+    """How a system is trained: until it has not become better on dev for a while."""
+
+    optimizer: Literal["adam", "sgd"] = "adam"
+    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
+    learning_rate: float = Field(1e-4, gt=0)
+    batch_size: int = Field(128, ge=1)
+    clip: float = Field(1.0, ge=0, description="largest norm of a gradient; 0 for any")
+    max_updates: int = Field(5000, ge=1)
+    evaluate_every: int = Field(40, ge=1, description="updates, but at least an epoch")
+    patience: int = Field(10, ge=1, description="evaluations without a better score before it stops")
+
+
+class PairSettings(SystemTraining):
+    """Struct: tables of pairs over a frozen Unary."""
+
+    learning_rate: float = Field(1e-3, gt=0)
+    cost: float = Field(1.0, ge=0)
+
+
+class TermSettings(SystemTraining):
+    """SPEN and GSPEN: a perceptron over all beliefs, over a frozen Unary or Struct."""
+
+    hidden: tuple[Count, ...] = Field((500,), min_length=1, description="the best of these on dev is kept")
+    read_potentials: bool = True
+    inference: Inference = Inference()
+
+
+class NLStructSettings(SystemTraining):
+    """NLStruct, over a frozen Struct that was trained without entropy."""
+
+    hidden: int | None = Field(None, ge=1, description="as many as inputs if not given")
+    dev_examples: int = Field(2000, ge=1, description="it is judged by the first so many")
+    inference: Inference = Inference()
+
+
+class GraphInference(Section):
+    """How inference over pairs is done where no loops are in the way."""
+
+    inference: Literal["exact", "messages"] = Field(
+        "exact", description="exact sums, or message passing over the local polytope (the paper's)"
+    )
+    sweeps: int = Field(10, ge=1, description="of message passing")
