@@ -23,7 +23,7 @@ from transformers import (
     PretrainedConfig,
 )
 
-from gspen_ner.hosts.huggingface.windows import Frame, in_windows
+from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
 from gspen_ner.labels import Labels
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
@@ -61,6 +61,7 @@ class PieceScorer(nn.Module):
     ) -> None:
         super().__init__()
         self.frame = Frame(window, overlap, prefix, suffix)
+        cut(0, self.frame)  # refuses windows that cannot be
         self.encoder = make_encoder(AutoConfig.for_model(**encoder))
         reads = inspect.signature(getattr(self.encoder, "base_model", self.encoder).forward).parameters
         self.wants_types = "token_type_ids" in reads
