@@ -1,5 +1,6 @@
 """Small transformers with tokenizers of their own, made from generated news: nothing is downloaded."""
 
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -27,11 +28,10 @@ def make_tokenizer(kind="bert"):
     """A fast tokenizer of a kind, trained on a few sentences so that most words have several pieces."""
     if kind == "bert":
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        tokenizer = Tokenizer(models.WordPiece(_word_pieces(special), unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(vocab_size=260, special_tokens=special)
     else:
         special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
         tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -42,7 +42,7 @@ def make_tokenizer(kind="bert"):
             tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
             tokenizer.decoder = decoders.Metaspace()
         trainer = trainers.BpeTrainer(vocab_size=260, special_tokens=special)
-    tokenizer.train_from_iterator([" ".join(s.tokens) for s in SENTENCES], trainer)
+        tokenizer.train_from_iterator([" ".join(s.tokens) for s in SENTENCES], trainer)
     first, last = ("[CLS]", "[SEP]") if kind == "bert" else ("<s>", "</s>")
     numbers = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -54,6 +54,15 @@ def make_tokenizer(kind="bert"):
     else:
         chosen = dict(zip(names, ("<s>", "</s>", "<pad>", "<unk>", "<mask>"), strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **chosen)
+
+
+def _word_pieces(special):
+    """Frequent words and all letters; what tokenizers learns differs from call to call."""
+    words = Counter(token for sentence in SENTENCES for token in sentence.tokens)
+    letters = sorted({letter for word in words for letter in word})
+    frequent = sorted(words, key=lambda word: (-words[word], word))[:60]
+    pieces = dict.fromkeys([*special, *letters, *(f"##{letter}" for letter in letters), *frequent])
+    return {piece: number for number, piece in enumerate(pieces)}
 
 
 def make_config(kind, tokenizer, dropout=0.0, **options):

@@ -439,7 +439,7 @@ class TestEveryKindOfRun:
     def test_a_part_of_the_training_documents(self, tmp_path):
         folder = train(tmp_path / "run", system="unary", data={"fraction": 0.25})
         whole = train(tmp_path / "whole", system="unary")
-        words = [len(Tagger.load(run).model.vocabulary.words) for run in (folder, whole)]
+        words = [len(Tagger.load(run).model.reader.vocabulary.words) for run in (folder, whole)]
         assert words[0] < words[1] / 2
 
     def test_without_test_data(self, tmp_path):

@@ -88,8 +88,13 @@ class BioView:
         return self._moved(nodes, self._seen_as)
 
     def inside(self, marginals: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:
-        """The same for later pieces of a word: what opens an entity there only continues it."""
-        return self._moved(marginals, self._inside)
+        """The same for later pieces of a word: what opens an entity there only continues it.
+
+        Only the mass of the likeliest label's type is moved, so that all pieces of a word agree on the type.
+        """
+        kinds = torch.tensor(self._types, device=marginals.device)
+        likeliest = kinds[marginals.argmax(-1)]
+        return torch.where(kinds == likeliest[..., None], self._moved(marginals, self._inside), marginals)
 
     def _moved(self, values: Tensor, to: list[int]) -> Tensor:
         result = values.new_zeros(*values.shape[:-1], len(self.names))
