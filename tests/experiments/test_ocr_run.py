@@ -92,7 +92,7 @@ class TestCells:
         seen = []
 
         def systems(self, cell):
-            seen.append((cell.alpha, cell.size, cell.seed, len(cell.images["train"]), cell.folder))
+            seen.append((cell.alpha, cell.size, cell.seed, len(cell.images["train"]), cell.systems.folder))
             return iter(())
 
         monkeypatch.setattr(OCRRun, "_systems", systems)
