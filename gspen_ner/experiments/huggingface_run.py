@@ -25,7 +25,7 @@ from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
-from gspen_ner.hosts.huggingface.processes import main_first
+from gspen_ner.hosts.huggingface.processes import main_first, placed
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.recipe import Recipe, Training, TransformerRecipe, expand
@@ -95,7 +95,7 @@ class HuggingFaceRun(Run):
             rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
             part = [s for s in self.corpus.train if fold_of[s.document] == fold]
             best = self._base_stage(f"fold-{fold + 1}", rest)
-            found.append((part, load_model(best).eval()))
+            found.append((part, placed(load_model(best).eval())))
         return found
 
     def _stage(
@@ -110,7 +110,7 @@ class HuggingFaceRun(Run):
         done = folder / "done.json"
         if not done.exists():
             torch.manual_seed(self.recipe.seed)
-            model = make_model()
+            model = placed(make_model())
             seconds = train_stage(model, training, folder, make_data(model), self.recipe.seed)
             with main_first() as first:
                 if first:

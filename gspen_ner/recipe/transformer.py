@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from gspen_ner.recipe.schema import TrainedHere
 
@@ -20,6 +20,15 @@ class TransformerRecipe(TrainedHere):
     window: int | None = Field(
         None, ge=8, description="pieces read at once; the encoder's limit if not given"
     )
+
+    @model_validator(mode="after")
+    def _fits_the_classifier(self) -> TransformerRecipe:
+        if self.start == "classifier":
+            if self.scheme != "BIOES" or self.window is not None:
+                raise ValueError("start: a classifier brings scheme and window with it; leave them out")
+            if not self.structured:
+                raise ValueError(f"start: a classifier becomes a struct or gspen system, not {self.system}")
+        return self
 
     @field_validator("encoder", mode="before")
     @classmethod

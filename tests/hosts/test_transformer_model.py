@@ -12,8 +12,10 @@ import torch
 from huggingface_hub import HfApi, ModelCard
 from safetensors.torch import load_file, save_file
 from transformers import (
+    AutoModel,
     AutoModelForTokenClassification,
     AutoTokenizer,
+    BartConfig,
     DataCollatorForTokenClassification,
     Trainer,
     TrainingArguments,
@@ -720,3 +722,36 @@ def test_a_model_reads_rows_of_as_dataset_too(learned):
     other = Collator.of(model)(rows(with_documents=True).to_list())
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_an_encoder_that_transformers_has_no_token_classification_for(tmp_path):
+    tokenizer = make_tokenizer()
+    sizes = {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64}
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = BartConfig(vocab_size=len(tokenizer), pad_token_id=0, **sizes, **layers, **heads)
+    AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    model = GSPENForTokenClassification.from_encoder(tmp_path / "encoder", NAMES).eval()
+    model.save_pretrained(tmp_path / "tagger")
+    batch = make_batch(model, SENTENCES[:3])
+    assert torch.equal(load_model(tmp_path / "tagger")(**batch).logits, model(**batch).logits)
+
+
+def test_windows_and_options_that_cannot_be_are_refused(tmp_path):
+    encoder = save_encoder(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="at most 64"):
+        GSPENForTokenClassification.from_encoder(encoder, NAMES, window=65)
+    with pytest.raises(ValueError, match="unknown options dtype"):
+        GSPENForTokenClassification.from_encoder(encoder, NAMES, dtype=torch.bfloat16)
+
+
+def test_predictions_of_a_document_trainer_come_in_the_order_of_the_rows(tmp_path):
+    model = make_transformer(tmp_path, terms=["document"])
+    rows = as_dataset(SENTENCES, model.bio)
+    trainer = DocumentTrainer(model, TrainingArguments(tmp_path, report_to=[], use_cpu=True),
+                              data_collator=Collator.of(model))  # fmt: skip
+    found = trainer.predict(rows).label_ids
+    assert [[number for number in row if number != -100] for row in found.tolist()] == rows[:]["labels"]
+    with pytest.raises(ValueError, match="must follow each other"):
+        trainer.predict(rows.shuffle(seed=1))

@@ -106,6 +106,19 @@ def in_order(groups: Sequence[int] | None, lengths: Sequence[int], batch_size: i
         together = [[row] for row in sorted(range(len(lengths)), key=lambda row: lengths[row])]
     else:
         together = _together(groups)
+    return _filled(together, lengths, batch_size)
+
+
+def in_row_order(groups: Sequence[int] | None, lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """The same without a change of order, for which the rows of a group must follow each other."""
+    together = _together(range(len(lengths)) if groups is None else groups)
+    if [row for group in together for row in group] != list(range(len(lengths))):
+        raise ValueError("the sentences of a document must follow each other; sort the data by document")
+    return _filled(together, lengths, batch_size)
+
+
+def _filled(together: list[list[int]], lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Batches of whole groups in their order, as large as they may be."""
     batches: list[list[int]] = []
     for group in together:
         rows = (batches[-1] if batches else []) + group

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import datasets
 from torch.utils.data import DataLoader
 from transformers import Trainer
 
-from gspen_ner.hosts.huggingface.batches import EpochBatches, EpochLoader, in_order
+from gspen_ner.hosts.huggingface.batches import EpochBatches, EpochLoader, in_order, in_row_order
 from gspen_ner.hosts.huggingface.data import lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 
@@ -22,6 +23,10 @@ class DocumentTrainer(Trainer):
 
     draws = 1
     """Versions of its rows that the training data holds; see `EpochBatches`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.args._n_gpu = min(self.args.n_gpu, 1)  # a batch cannot be divided among devices of one process
 
     def get_train_dataloader(self) -> DataLoader:
         """Batches of an epoch; accelerate must not divide them once more."""
@@ -40,13 +45,21 @@ class DocumentTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         """Batches of an evaluation, whole documents too; in one process only."""
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(dataset, str) and isinstance(self.eval_dataset, dict):
+            dataset = self.eval_dataset[dataset]
+        return self._evaluating(dataset, in_order)
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader:
+        """The same for predictions, which come in the order of the rows."""
+        return self._evaluating(test_dataset, in_row_order)
+
+    def _evaluating(self, dataset: datasets.Dataset, batches: Callable[..., list[list[int]]]) -> DataLoader:
         if self.args.world_size > 1:
             raise ValueError("evaluate in one process: documents cannot be divided among several")
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
-        assert isinstance(dataset, datasets.Dataset)
-        batches = in_order(*self._rows(dataset, len(dataset)), self.args.per_device_eval_batch_size)
+        rows = batches(*self._rows(dataset, len(dataset)), self.args.per_device_eval_batch_size)
         return self.accelerator.prepare(
-            DataLoader(dataset, batch_sampler=batches, collate_fn=self.data_collator)
+            DataLoader(dataset, batch_sampler=rows, collate_fn=self.data_collator)
         )
 
     def _rows(self, dataset: datasets.Dataset, count: int) -> tuple[list[int] | None, list[int]]:

@@ -114,7 +114,8 @@ class GSPENForTokenClassification(PreTrainedModel):
         labels = len(self.labels.names)
         self.head = make_head(labels, config.terms, config.inference) if config.has_term else None
         self.base_frozen = False
-        present = {"crf": self.scorer.crf is not None, "head": self.head is not None}
+        # transformers asks for names of modules, wherever they are; "term" is the head's
+        present = {"crf": self.scorer.crf is not None, "term": self.head is not None}
         kept = {name for name, there in present.items() if there}
         self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
         self.post_init()
@@ -151,10 +152,13 @@ class GSPENForTokenClassification(PreTrainedModel):
             inference: arguments of `GSPENHead`.
             window: pieces read at once, if the encoder's own limit is not wanted.
             tokenizer: the encoder's own if not given.
-            options: of `from_pretrained`, such as `revision`.
+            options: where on the hub: `revision`, `token`, `cache_dir` and the like.
         """
         chain = chain_labels(labels, scheme)
         pretrained = load_encoder(name, len(chain.names), tokenizer, **options)
+        limit = pretrained.window["window"]
+        if window is not None and window > limit:
+            raise ValueError(f"window must be at most {limit}, which {name} can read at once, got {window}")
         frame = {} if window is None else {"window": window, "overlap": window // 4}
         config = GSPENConfig(
             chain_labels=chain.names,
@@ -184,8 +188,9 @@ class GSPENForTokenClassification(PreTrainedModel):
         """A tagger that starts with the predictions of a fine-tuned softmax classifier, to be fine-tuned on.
 
         All transitions are zero and the term, if any, says nothing yet: marginals are the classifier's
-        probabilities. Give transitions and term larger learning rates than the encoder's; see
-        `parameter_groups`.
+        probabilities, and the best labelling has its labels. (Entities are read from it strictly: an I- that
+        continues nothing opens none. For a classifier that often breaks its scheme, take `constrained`.)
+        Give transitions and term larger learning rates than the encoder's; see `parameter_groups`.
 
         Args:
             name: of the classifier on the hub, or its folder.
@@ -231,7 +236,11 @@ class GSPENForTokenClassification(PreTrainedModel):
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Write config.json, safetensors, the tokenizer (or vocabulary.json) and a model card."""
+        if kwargs.pop("push_to_hub", False):
+            raise ValueError("save first, then call push_to_hub, which uploads tokenizer and model card too")
         super().save_pretrained(save_directory, *args, **kwargs)
+        if not kwargs.get("is_main_process", True):
+            return
         folder = Path(save_directory)
         if self.reader is not None:
             self.reader.save(folder)

@@ -21,6 +21,7 @@ from transformers import (
     AutoModel,
     AutoModelForTokenClassification,
     PretrainedConfig,
+    PreTrainedModel,
 )
 
 from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
@@ -134,12 +135,18 @@ class Scores(dict[str, Tensor]):
 
 
 class EncoderWithScores(nn.Module):
-    """An encoder for which transformers has no token classification, with a linear layer on top."""
+    """An encoder for which transformers has no token classification, with a linear layer on top.
 
-    def __init__(self, config: PretrainedConfig) -> None:
+    Args:
+        config: of the encoder; `num_labels` are scored.
+        model: the encoder, if it is not to be a new one.
+    """
+
+    def __init__(self, config: PretrainedConfig, model: PreTrainedModel | None = None) -> None:
         super().__init__()
-        model = AutoModel.from_config(config)
-        self.base_model = model.get_encoder() if config.is_encoder_decoder else model
+        self.config = config
+        whole: Any = AutoModel.from_config(config) if model is None else model
+        self.base_model: nn.Module = whole.get_encoder() if config.is_encoder_decoder else whole
         self.dropout = nn.Dropout(0.1)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 

@@ -67,7 +67,7 @@ def with_potentials(
     was_training = model.scorer.training
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    with main_first(), torch.random.fork_rng(devices=[]):
+    with main_first(), torch.random.fork_rng():
         torch.manual_seed(-1 if draw is None else draw)
         scored = dataset.map(
             score,

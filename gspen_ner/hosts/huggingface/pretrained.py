@@ -18,8 +18,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores, make_encoder
-from gspen_ner.hosts.huggingface.readers import NO_LIMIT, PieceReader, load_tokenizer
+from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores
+from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, NO_LIMIT, PieceReader, load_tokenizer
 from gspen_ner.hosts.huggingface.word_pieces import piece_kinds
 from gspen_ner.labels import Labels, Scheme
 
@@ -51,7 +51,8 @@ class Pretrained:
 def load_encoder(
     name: str | Path, num_labels: int, tokenizer: PreTrainedTokenizerBase | None = None, **options: Any
 ) -> Pretrained:
-    """A pretrained encoder with a new output layer."""
+    """A pretrained encoder with a new output layer; options are HUB_OPTIONS."""
+    _check(options)
     config = AutoConfig.from_pretrained(name, num_labels=num_labels, **options)
     encoder: nn.Module
     if type(config) in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
@@ -59,10 +60,7 @@ def load_encoder(
             name, config=config, ignore_mismatched_sizes=True, **options
         )  # of a classifier, the output layer is left behind
     else:
-        encoder = make_encoder(config)
-        assert isinstance(encoder, EncoderWithScores)
-        model = AutoModel.from_pretrained(name, config=config, **options)
-        encoder.base_model = model.get_encoder() if config.is_encoder_decoder else model
+        encoder = EncoderWithScores(config, AutoModel.from_pretrained(name, config=config, **options))
     return _pretrained(name, encoder, tokenizer, options)
 
 
@@ -70,6 +68,7 @@ def load_classifier(
     name: str | Path, tokenizer: PreTrainedTokenizerBase | None = None, **options: Any
 ) -> tuple[Pretrained, Labels]:
     """A fine-tuned token classifier as it is, and its labels in the order of its scores."""
+    _check(options)
     encoder = AutoModelForTokenClassification.from_pretrained(name, **options)
     names = [encoder.config.id2label[number] for number in range(encoder.config.num_labels)]
     scheme: Scheme = "BIOES" if any(label[:2] in ("E-", "S-") for label in names) else "BIO"
@@ -103,11 +102,9 @@ def _pretrained(
     options: Mapping[str, Any],
 ) -> Pretrained:
     tokenizer = load_tokenizer(name, **options) if tokenizer is None else tokenizer
-    config = encoder.config
-    assert isinstance(config, PretrainedConfig)
     mask = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
     prefix = mask.index(0) if 0 in mask else 0
-    window = _window(tokenizer.model_max_length, config)
+    window = _window(tokenizer.model_max_length, encoder)
     frame = {
         "window": window,
         "overlap": window // 4,
@@ -117,13 +114,21 @@ def _pretrained(
     return Pretrained(encoder, PieceReader(tokenizer), piece_kinds(tokenizer), frame)
 
 
-def _window(tokenizer_limit: int, config: PretrainedConfig) -> int:
+def _window(tokenizer_limit: int, encoder: nn.Module) -> int:
     """Pieces that the encoder can read at once."""
-    positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
-    if positions < NO_LIMIT:
-        positions -= 2 if config.pad_token_id else 0  # RoBERTa's positions begin behind that of padding
+    positions = getattr(encoder.config, "max_position_embeddings", None) or NO_LIMIT
+    for name, module in encoder.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            assert isinstance(module.padding_idx, int)
+            positions -= module.padding_idx + 1  # RoBERTa's begin behind that of padding
     window = min(tokenizer_limit, positions)
-    return window if window < NO_LIMIT else USUAL_WINDOW
+    return window if window < NO_LIMIT // 2 else USUAL_WINDOW
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    unknown = sorted(options.keys() - set(HUB_OPTIONS))
+    if unknown:
+        raise ValueError(f"unknown options {', '.join(unknown)}; known are {', '.join(HUB_OPTIONS)}")
 
 
 @torch.no_grad()

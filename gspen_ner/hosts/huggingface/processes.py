@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
+from torch import nn
 
 Item = TypeVar("Item")
+Model = TypeVar("Model", bound=nn.Module)
+PATIENCE = timedelta(hours=12)  # with the main process, which may have to score a whole corpus first
 
 
 def world_size() -> int:
@@ -21,7 +25,14 @@ def world_size() -> int:
 
 def state() -> PartialState:
     """Who this process is. The first call makes the processes find each other."""
-    return PartialState(cpu=not torch.cuda.is_available())
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+
+
+def placed(model: Model) -> Model:
+    """A model, moved to where this process computes."""
+    if torch.cuda.is_available():
+        nn.Module.to(model, torch.device("cuda") if world_size() == 1 else state().device)
+    return model
 
 
 def is_main() -> bool:

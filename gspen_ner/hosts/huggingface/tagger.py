@@ -12,6 +12,7 @@ from gspen_ner.decode import label_lists
 from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred, load_model
+from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.tasks.ner_files import TaggedSentence
@@ -35,7 +36,7 @@ class Tagger:
     @classmethod
     def load(cls, path: str | Path) -> Tagger:
         """Read a model's folder, or that of a run, whose best model is taken."""
-        return cls(load_model(find_model(path)))
+        return cls(placed(load_model(find_model(path))))
 
     def tag(
         self,
@@ -76,7 +77,7 @@ class Tagger:
     def _inferred(self, dataset: datasets.Dataset) -> Iterator[tuple[list[int], Inferred]]:
         """Inference batch by batch, whole documents together if the term needs them."""
         collate = Collator.of(self.model)
-        device = self.model.device
+        place = self.model.device
         lengths = lengths_of(dataset)
         coupled = self.model.couples_documents and "document" in dataset.column_names
         batches = in_order(dataset[:]["document"] if coupled else None, lengths, BATCH_SIZE)
@@ -84,4 +85,4 @@ class Tagger:
             rows = [row for row in batch if lengths[row]]
             if rows:
                 inputs = collate(dataset.__getitems__(rows))
-                yield rows, self.model.infer({name: value.to(device) for name, value in inputs.items()})
+                yield rows, self.model.infer({name: value.to(place) for name, value in inputs.items()})

@@ -145,7 +145,7 @@ class StageTrainer(DocumentTrainer):
 
     def _arguments(self, seed: int) -> TrainingArguments:
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # where Trainer leaves that of the stage before
-        arguments = StageArguments(
+        return StageArguments(
             output_dir=str(self.folder / "checkpoints"),
             num_train_epochs=self.training.epochs,
             per_device_train_batch_size=max(1, self.training.batch_size // world_size()),
@@ -167,8 +167,6 @@ class StageTrainer(DocumentTrainer):
             fp16=self.training.precision == "fp16",
             ddp_find_unused_parameters=True,  # a batch of single words has no transitions
         )
-        arguments._n_gpu = min(arguments.n_gpu, 1)  # spellings of a batch cannot be divided among devices
-        return arguments
 
     def _optimizer(self, model: GSPENForTokenClassification) -> torch.optim.Optimizer:
         training = self.training
