@@ -225,7 +225,8 @@ class Cell:
                 found.updates, found.seconds_an_epoch, found.inference_steps, found.negative_losses,
             )  # fmt: skip
             logger.info(
-                "%s, alpha %g, size %d, seed %d: test words %.1f, letters %.1f %%, %d updates, %.2f s/epoch",
+                "%s, alpha %g, size %d, seed %d: "
+                "test words %.1f %%, letters %.1f %%, %d updates, %.2f s/epoch",
                 name, self.alpha, self.size, self.seed, result.test_words, result.test_letters,
                 result.updates, result.seconds_an_epoch,
             )  # fmt: skip
