@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from gspen_ner import Chain, GSPENHead, NLStruct, RegionMLP, Simplex
+from gspen_ner import Chain, GSPENHead, NLStruct, Parts, RegionMLP, Simplex
+from gspen_ner.scorers.feature_net import FeatureNet, PairNet
 from gspen_ner.scorers.letter_net import LetterNet
 from gspen_ner.scorers.pair_tables import PairTables
 from gspen_ner.systems import GraphSystem, UnarySystem
@@ -87,3 +88,32 @@ def test_a_term_learns_over_frozen_tables(pairs, scores, labels, term):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_features_are_flipped_in_training_only():
+    net = FeatureNet(num_features=200, num_nodes=5, input_dropout=0.0, hidden_dropout=0.0, flips=0.5)
+    features = torch.randint(2, (4, 200), dtype=torch.uint8)
+    assert not torch.equal(net.train()(features), net(features))
+    assert torch.equal(net.eval()(features), net(features))
+    assert (net(features)[..., 0] == 0).all()
+
+
+def test_parts_that_learn_nothing_have_no_dropout(labels):
+    scorer = nn.Sequential(nn.Dropout(0.5), nn.Linear(7, NODES * LABELS), nn.Unflatten(1, (NODES, LABELS)))
+    system = GraphSystem(over_chain, PairNet(7, NODES - 1, LABELS, hidden=4), scorer=scorer).train()
+    inputs = torch.randn(6, 7)
+    assert system(inputs, labels).loss != system(inputs, labels).loss
+    scorer.requires_grad_(False)
+    system.train()
+    assert system.pairs.training
+    assert system(inputs, labels).loss == system(inputs, labels).loss
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_marginals_are_those_of_the_temperature(scores, pairs, temperature):
+    system = GraphSystem(over_chain, pairs, temperature=temperature)
+    found = system.marginals(scores)
+    expected = over_chain(6).marginals(system.potentials(scores) * (1 / temperature)).nodes
+    torch.testing.assert_close(found, expected)
+    unary = UnarySystem(nn.Identity()).marginals(scores)
+    torch.testing.assert_close(unary, over_nodes(6).marginals(Parts(scores)).nodes)

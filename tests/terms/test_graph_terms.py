@@ -27,10 +27,14 @@ def randomise(term: GlobalTerm) -> GlobalTerm:
     return term.double()
 
 
-@pytest.mark.parametrize("name", ["region_mlp", "nlstruct"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("region_mlp", {}), ("region_mlp", {"last_label_only": True}), ("nlstruct", {})],
+    ids=["all", "last", "nlstruct"],
+)
 @pytest.mark.parametrize("num_edges", [0, 2])
-def test_closed_form_gradients_are_those_of_autograd(name, num_edges):
-    term = randomise(make_term(name, num_labels=2, num_nodes=3, num_edges=num_edges, hidden=5))
+def test_closed_form_gradients_are_those_of_autograd(name, options, num_edges):
+    term = randomise(make_term(name, num_labels=2, num_nodes=3, num_edges=num_edges, hidden=5, **options))
     f, p = parts(2), marginals(3)
     if not num_edges:
         f, p = Parts(f.nodes), Parts(p.nodes)
@@ -84,3 +88,12 @@ def test_forbidden_entries_collect_nothing():
     assert torch.isfinite(value).all()
     assert all(torch.isfinite(part).all() for part in grad.tensors())
     assert (grad.nodes[:, 0, 0] == 0).all()
+
+
+def test_a_region_mlp_may_read_the_last_label_alone():
+    f, p = parts(2), marginals(3)
+    term = randomise(RegionMLP(2, 3, read_potentials=False, last_label_only=True))
+    other = Parts(torch.stack([p.nodes[..., 0] + 1, p.nodes[..., 1]], -1))
+    assert torch.equal(term(f, Parts(p.nodes), CONTEXT), term(f, other, CONTEXT))
+    other = Parts(torch.stack([p.nodes[..., 0], p.nodes[..., 1] + 1], -1))
+    assert not torch.equal(term(f, Parts(p.nodes), CONTEXT), term(f, other, CONTEXT))

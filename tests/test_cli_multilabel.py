@@ -1,0 +1,129 @@
+"""`gspen-ner train` on a multilabel task as a user meets it: a tiny run of all systems on generated rows."""
+
+import json
+
+import pytest
+import yaml
+from PIL import Image
+
+from gspen_ner.experiments import multilabel_systems
+from gspen_ner.experiments.multilabel_systems import MultilabelSystems
+from gspen_ner.hosts.huggingface.system_trainer import predictions
+from gspen_ner.recipe import load_recipe
+from gspen_ner.tasks.multilabel import best_threshold, example_f1, generate_multilabel
+from tests.tiny import gspen_ner
+
+SYSTEMS = ["unary", "struct", "spen", "gspen", "nlstruct"]
+INFERENCE = {"temperature": 0.1, "max_steps": 10}
+TINY = {
+    "task": "multilabel",
+    "data": {"format": "generated", "rows": [120, 60, 60], "features": 30, "labels": 6},
+    "seeds": [1, 2],
+    "unary": {"hidden": 16, "input_dropout": 0.1, "max_updates": 60, "learning_rate": 0.01},
+    "struct": {"hidden": 8, "max_updates": 20, "evaluate_every": 10, "learning_rate": 0.01},
+    "spen": {"hidden": 4, "max_updates": 20, "evaluate_every": 10, "inference": INFERENCE},
+    "gspen": {"hidden": 8, "max_updates": 20, "evaluate_every": 10, "inference": INFERENCE},
+    "nlstruct": {"hidden": 8, "max_updates": 10, "evaluate_every": 10, "inference": INFERENCE},
+}
+
+
+def write(file, **changes):
+    file.write_text(yaml.safe_dump(TINY | changes))
+    return file
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run and what it said. Not to be changed."""
+    folder = tmp_path_factory.mktemp("multilabel")
+    result = gspen_ner("train", write(folder / "tiny.yaml"), "--output", folder / "run")
+    assert result.exit_code == 0, result.output
+    return folder / "run", result.output
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_the_folder_has_everything(trained):
+    folder, _ = trained
+    found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    systems = {f"seed-{seed}/{name}" for seed in (1, 2) for name in SYSTEMS}
+    assert found == {
+        "recipe.yaml", "log.txt", "results.json", "figures/f1.png", "figures/f1.json",
+        *(f"{name}/{file}" for name in systems for file in ("result.json", "model.safetensors")),
+    }  # fmt: skip
+
+
+def test_it_says_what_came_out(trained):
+    folder, output = trained
+    assert "120 train, 60 dev, 60 test rows, 30 features, 6 labels" in output
+    assert "mean ± standard deviation of 2 seeds" in output
+    for name in ("Unary", "Struct", "SPEN", "NLStruct", "GSPEN"):
+        assert f"│ {name} " in output
+    results = results_of(folder)
+    assert [(result["seed"], result["system"]) for result in results] == [
+        (seed, name) for seed in (1, 2) for name in SYSTEMS
+    ]
+    assert all(result["inference_steps"] > 0 for result in results if result["system"] == "nlstruct")
+
+
+def test_the_picture_shows_the_means(trained):
+    folder, _ = trained
+    bars = {bar["name"]: bar for bar in json.loads((folder / "figures" / "f1.json").read_text())["bars"]}
+    found = [result["test_f1"] for result in results_of(folder) if result["system"] == "gspen"]
+    assert bars["GSPEN"]["seeds"] == found
+    assert bars["GSPEN"]["mean"] == pytest.approx(sum(found) / 2)
+    assert Image.open(folder / "figures" / "f1.png").size[0] > 500
+
+
+def test_a_run_that_is_there_is_not_trained_again(trained, tmp_path, monkeypatch):
+    folder, _ = trained
+    monkeypatch.setattr(multilabel_systems, "train_system", None)
+    before = results_of(folder)
+    result = gspen_ner("train", write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
+    assert result.exit_code == 0, result.output
+    assert results_of(folder) == before
+
+
+def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(trained):
+    folder, _ = trained
+    recipe = load_recipe(folder / "recipe.yaml")
+    data = generate_multilabel((120, 60, 60), 30, 6, 0)
+    systems = MultilabelSystems(recipe, data, 1, folder / "seed-1")
+    for result in results_of(folder)[: len(SYSTEMS)]:
+        system = getattr(systems, result["system"])
+        dev, test = (
+            predictions(system, split.features, "marginals")[..., 1] for split in (data.dev, data.test)
+        )
+        threshold, f1 = best_threshold(dev, data.dev.labels)
+        assert threshold == pytest.approx(result["threshold"])
+        assert 100 * f1 == pytest.approx(result["dev_f1"])
+        assert 100 * example_f1(test, data.test.labels, threshold) == pytest.approx(result["test_f1"])
+
+
+def test_gspen_keeps_what_it_stands_on(trained):
+    folder, _ = trained
+    recipe = load_recipe(folder / "recipe.yaml")
+    systems = MultilabelSystems(recipe, generate_multilabel((120, 60, 60), 30, 6, 0), 1, folder / "seed-1")
+    learned = {name for name, weight in systems.gspen.named_parameters() if weight.requires_grad}
+    assert {name.split(".")[0] for name in learned} == {"pairs"}
+    mine, its = systems.gspen.head.term.state_dict(), systems.spen.head.term.state_dict()
+    assert all((mine[name] == its[name]).all() for name in its)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"format": "bibtex"}, "data: folder: needed by bibtex data"),
+        ({"format": "generated", "folder": "x"}, "data: folder: not used by generated data"),
+        ({"format": "bibtex", "folder": "nowhere"}, "nowhere"),
+        ({"format": "arff", "folder": "x"}, "data.format"),
+    ],
+)
+def test_data_that_cannot_be_are_refused_in_a_line(data, message, tmp_path):
+    result = gspen_ner("train", write(tmp_path / "tiny.yaml", data=data), "--output", tmp_path / "run")
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "run").exists()
