@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+import transformers
 from transformers import Trainer
 
 from gspen_ner.hosts.huggingface import trainer as trainer_module
@@ -127,9 +128,15 @@ class TestEarlyStopping:
         assert history(tmp_path) == [0.5, 0.4, 0.3]
 
 
-def rotate_by_number(self, use_mtime=False, output_dir=None):
+ROTATING = (StageTrainer, "_rotate_checkpoints")
+if not hasattr(Trainer, "_rotate_checkpoints"):  # transformers 5
+    ROTATING = (transformers.trainer, "rotate_checkpoints")
+_rotate = getattr(*ROTATING)
+
+
+def rotate_by_number(*args, **kwargs):
     """As Trainer does where it cannot rely on the times of files."""
-    Trainer._rotate_checkpoints(self, use_mtime=False, output_dir=output_dir)
+    _rotate(*args, **kwargs | {"use_mtime": False})
 
 
 class TestAKilledStage:
@@ -173,11 +180,11 @@ class TestAKilledStage:
             ("_save_checkpoint", 3),
             ("_save_rng_state", 1),
             ("_save_rng_state", 3),
-            ("_rotate_checkpoints", 3),
+            (None, 3),
         ],
     )
     def test_ends_like_it_if_killed_between_epochs(self, method, call, unbroken, tmp_path):
-        with killed_at(StageTrainer, method, call):
+        with killed_at(*((StageTrainer, method) if method else ROTATING), call):
             stage(tmp_path, average=0.9)
         self.ends_like(tmp_path, unbroken)
 
@@ -193,7 +200,7 @@ class TestAKilledStage:
 
     @pytest.mark.parametrize("name", CHECKPOINT_FILES)
     def test_passes_over_a_torn_checkpoint(self, name, folder, unbroken, monkeypatch):
-        monkeypatch.setattr(StageTrainer, "_rotate_checkpoints", rotate_by_number)
+        monkeypatch.setattr(*ROTATING, rotate_by_number)
         checkpoints = folder / "stage" / "checkpoints"
         newest = last_checkpoint(checkpoints, True)
         content = (newest / name).read_bytes()
