@@ -121,7 +121,7 @@ class TestLoadModelRefuses:
         weights = load_file(folder / "model.safetensors")
         weights["scorer.emissions.bias"] = torch.ones(2)
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
-        self.refused(folder, "shape torch.Size([2])")
+        self.refused(folder, "do not fit", "mismatched", "scorer.emissions.bias")
 
     @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocabulary.json"])
     def test_a_file_that_is_cut_off(self, folder, name):

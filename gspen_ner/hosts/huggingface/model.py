@@ -439,7 +439,9 @@ def load_model(folder: Path) -> GSPENForTokenClassification:
     Unlike `from_pretrained`, it refuses weights that are missing or do not fit instead of drawing new ones.
     """
     try:
-        model, report = GSPENForTokenClassification.from_pretrained(folder, output_loading_info=True)
+        model, report = GSPENForTokenClassification.from_pretrained(
+            folder, output_loading_info=True, ignore_mismatched_sizes=True
+        )
     except (OSError, RuntimeError, SafetensorError, KeyError, TypeError) as error:
         raise ValueError(f"{folder}: not a model that can be read: {error}") from None
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
