@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -129,3 +130,9 @@ class GraphSystem(nn.Module):
         if self.head is not None:
             return self.head.infer(potentials, polytope).marginals.nodes
         return polytope.sums(potentials * (1 / self.temperature), with_edges=False)[1].nodes
+
+    def steps(self, inputs: Tensor) -> Int[Tensor, " B"]:
+        """Steps of inference that a prediction takes; none without a global term."""
+        if self.head is None:
+            return torch.zeros(len(inputs), dtype=torch.long)
+        return self.head.infer(self.potentials(inputs), self.polytope(len(inputs))).steps

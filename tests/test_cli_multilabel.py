@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import torch
 import yaml
 from PIL import Image
+from safetensors.torch import load_file
 
 from gspen_ner.experiments import multilabel_systems
 from gspen_ner.experiments.multilabel_systems import MultilabelSystems
@@ -93,13 +95,32 @@ def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(
     systems = MultilabelSystems(recipe, data, 1, folder / "seed-1")
     for result in results_of(folder)[: len(SYSTEMS)]:
         system = getattr(systems, result["system"])
+        rows = systems.rows if result["system"] == "unary" else systems.scored
         dev, test = (
-            predictions(system, split.features, "marginals")[..., 1] for split in (data.dev, data.test)
+            predictions(system, rows[split].inputs, "marginals")[..., 1] for split in ("dev", "test")
         )
         threshold, f1 = best_threshold(dev, data.dev.labels)
         assert threshold == pytest.approx(result["threshold"])
         assert 100 * f1 == pytest.approx(result["dev_f1"])
         assert 100 * example_f1(test, data.test.labels, threshold) == pytest.approx(result["test_f1"])
+
+
+def test_with_folds_systems_learn_from_scores_of_unaries_that_have_not_seen_the_row(tmp_path):
+    recipe = load_recipe(write(tmp_path / "tiny.yaml", folds=3))
+    data = generate_multilabel((120, 60, 60), 30, 6, 0)
+    systems = MultilabelSystems(recipe, data, 1, tmp_path / "seed-1")
+    scores = systems.scored["train"].inputs[:, 30:]
+    assert (systems.scored["train"].inputs[:, :30] == data.train.features).all()
+    for fold in range(3):
+        folder = tmp_path / "seed-1" / f"unary-fold-{fold}"
+        unary = systems._new_unary()
+        unary.load_state_dict(load_file(folder / "model.safetensors"))
+        own = predictions(unary, data.train.features, "scores")[..., 1]
+        same = (scores == own).all(1)
+        assert same[fold::3].all(), "its part"
+        assert not same[(fold + 1) % 3 :: 3].any(), "and no other"
+    own = predictions(systems.unary, data.dev.features, "scores")[..., 1]
+    assert (systems.scored["dev"].inputs[:, 30:] == own).all()
 
 
 def test_gspen_keeps_what_it_stands_on(trained):
@@ -127,3 +148,37 @@ def test_data_that_cannot_be_are_refused_in_a_line(data, message, tmp_path):
     assert message in result.output
     assert "Traceback" not in result.output
     assert not (tmp_path / "run").exists()
+
+
+def write_arff(file, split, names):
+    """Rows in Mulan's sparse layout: features first, then the labels, under their names."""
+    width = split.features.shape[1]
+    header = "".join(f"@attribute {name} {{0,1}}\n" for name in [*(f"word{n}" for n in range(width)), *names])
+    rows = (
+        [column for column, value in enumerate([*features, *labels]) if value]
+        for features, labels in zip(split.features.tolist(), split.labels.tolist(), strict=True)
+    )
+    lines = ("{" + ",".join(f"{column} 1" for column in row) + "}\n" for row in rows)
+    file.write_text(f"@relation bookmarks\n{header}@data\n{''.join(lines)}")
+
+
+def test_bookmarks_as_published(tmp_path):
+    data, names = generate_multilabel((120, 40, 40), 30, 6, 0), [f"TAG_{number}" for number in range(6)]
+    for name, split in (("train", data.train), ("dev", data.dev), ("test", data.test)):
+        write_arff(tmp_path / f"bookmarks-{name}.arff", split, names)
+    inside = "".join(f'<label name="{name}"></label>' for name in names)
+    (tmp_path / "bookmarks.xml").write_text(
+        f'<labels xmlns="http://mulan.sourceforge.net/labels">{inside}</labels>'
+    )
+    few = [f"{system}.max_updates=6" for system in SYSTEMS]
+    changes = [f"data.folder={tmp_path}", "seeds=[3]", "struct.hidden=8", "gspen.hidden=8", *few]
+    sets = [part for change in changes for part in ("--set", change)]
+    result = gspen_ner("train", "bookmarks", *sets, "--output", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "120 train, 40 dev, 40 test rows, 30 features, 6 labels" in result.output
+    assert [found["system"] for found in results_of(tmp_path / "run")] == SYSTEMS
+    systems = MultilabelSystems(load_recipe("bookmarks", changes), data, 3, tmp_path / "run" / "seed-3")
+    assert torch.equal(systems.rows["train"].labels, data.train.labels)
+    first, _, _, second, *_ = systems.unary.scorer.layers
+    assert (first.p, second.p) == (0.0, 0.5)
+    assert systems.spen.head.term.mlp.input.out_features == 15

@@ -7,16 +7,14 @@ run folder      recipe.yaml  log.txt  results.json
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.table import Table
 
 from gspen_ner.experiments.multilabel_systems import MultilabelResult, MultilabelSystems
-from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
-from gspen_ner.files import write_whole
+from gspen_ner.experiments.over_seeds import by_system, said_of_seeds
+from gspen_ner.experiments.system_folder import write_results
 from gspen_ner.recipe import expand
 from gspen_ner.recipe.multilabel import MultilabelRecipe, MultilabelSource
 from gspen_ner.tasks.multilabel import MultilabelData, generate_multilabel, read_bibtex, read_bookmarks
@@ -49,8 +47,7 @@ class MultilabelRun:
         for seed in self.recipe.seeds:
             systems = MultilabelSystems(self.recipe, self.data, seed, self.folder / f"seed-{seed}")
             results += systems.train(self.recipe.systems)
-        entries = [asdict(result) for result in results]
-        write_whole(self.folder / "results.json", json.dumps(entries, indent=2) + "\n")
+        write_results(results, self.folder)
         return results
 
 
@@ -63,25 +60,15 @@ def read_source(source: MultilabelSource) -> MultilabelData:
     return read_bibtex(folder, source.seed) if source.format == "bibtex" else read_bookmarks(folder)
 
 
-def over_seeds(results: Sequence[MultilabelResult], measure: str) -> dict[str, OverSeeds]:
-    """A number of each system that there is, over its seeds."""
-    return {
-        name: OverSeeds(values)
-        for system, name in SYSTEMS.items()
-        if (values := tuple(getattr(result, measure) for result in results if result.system == system))
-    }
-
-
 def multilabel_table(results: Sequence[MultilabelResult], source: str) -> Table:
     """F1 on dev and test, and what training takes."""
-    seeds = len({result.seed for result in results})
-    said = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    said = said_of_seeds(results)
     table = Table(title=f"{source}: F1 averaged over examples (%, {said})", title_justify="left")
     table.add_column("system")
     for column in ("dev F1", "test F1", "threshold", "seconds an epoch", "times Struct's", "inference steps"):
         table.add_column(column, justify="right")
     dev, test, thresholds, seconds, steps = (
-        over_seeds(results, measure)
+        by_system(results, measure)
         for measure in ("dev_f1", "test_f1", "threshold", "seconds_an_epoch", "inference_steps")
     )
     for name in test:

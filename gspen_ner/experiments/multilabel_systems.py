@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from gspen_ner.experiments.cross_fitting import unary_scores
 from gspen_ner.experiments.system_folder import System, SystemFolder
-from gspen_ner.graphs import FactorGraph
-from gspen_ner.head import GSPENHead, make_head
+from gspen_ner.experiments.task_graph import TaskGraph, frozen
+from gspen_ner.head import GSPENHead
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
-from gspen_ner.polytopes import LocalPolytope, Polytope, Simplex, Tree
+from gspen_ner.polytopes import LocalPolytope, Polytope, Tree
 from gspen_ner.recipe import Inference
 from gspen_ner.recipe.multilabel import MultilabelRecipe
 from gspen_ner.recipe.systems import SystemTraining
-from gspen_ner.scorers.feature_net import FeatureNet, PairNet
+from gspen_ner.scorers.feature_net import FeatureNet, KnownScores, PairNet
 from gspen_ner.systems import GraphSystem, UnarySystem
 from gspen_ner.tasks.multilabel import (
     MultilabelData,
@@ -67,12 +68,10 @@ class MultilabelSystems:
 
     def __init__(self, recipe: MultilabelRecipe, data: MultilabelData, seed: int, folder: Path) -> None:
         self.recipe, self.seed, self.systems = recipe, seed, SystemFolder(folder, seed)
-        self.examples = {
-            name: Examples(split.features, split.labels)
-            for name, split in (("train", data.train), ("dev", data.dev), ("test", data.test))
-        }
-        self.features, self.labels = data.train.features.shape[1], data.train.labels.shape[1]
-        self.edges = star_edges(most_frequent_label(data.train.labels), self.labels)
+        splits = {"train": data.train, "dev": data.dev, "test": data.test}
+        self.rows = {name: Examples(split.features, split.labels) for name, split in splits.items()}
+        self.features, labels = data.train.features.shape[1], data.train.labels.shape[1]
+        self.graph = TaskGraph(labels, 2, star_edges(most_frequent_label(data.train.labels), labels))
 
     def train(self, names: Sequence[str]) -> list[MultilabelResult]:
         """Train Unary and the systems named, and those that they stand on."""
@@ -84,13 +83,39 @@ class MultilabelSystems:
     @cached_property
     def unary(self) -> UnarySystem:
         """Labels by themselves."""
-        settings = self.recipe.unary
+        return self._system("unary", self._new_unary, self.recipe.unary, self.rows)
 
-        def make() -> UnarySystem:
-            options = settings.model_dump(include={"hidden", "input_dropout", "hidden_dropout", "flips"})
-            return UnarySystem(FeatureNet(self.features, self.labels, **options), scale=self.labels)
+    def _new_unary(self) -> UnarySystem:
+        options = self.recipe.unary.model_dump(include={"hidden", "input_dropout", "hidden_dropout", "flips"})
+        return UnarySystem(FeatureNet(self.features, self.graph.nodes, **options), scale=self.graph.nodes)
 
-        return self._system("unary", make, settings)
+    @cached_property
+    def scored(self) -> dict[str, Examples]:
+        """Features with Unary's scores behind them, which all other systems read.
+
+        Those of training rows are perhaps of a Unary that has not seen the row (`folds`).
+        """
+        scores = {
+            name: predictions(self.unary, rows.inputs, "scores")
+            for name, rows in self.rows.items()
+            if name != "train"
+        }
+        scores["train"] = unary_scores(self.unary, self.rows["train"], self.recipe.folds, self._fold_unary)
+        return {
+            name: Examples(torch.cat([rows.inputs.float(), _yes(scores[name])], 1), rows.labels)
+            for name, rows in self.rows.items()
+        }
+
+    def _fold_unary(self, number: int, seen: Examples) -> UnarySystem:
+        """A Unary that has not seen some of the training rows."""
+
+        def train(system: UnarySystem) -> dict[str, float]:
+            logger.info("unary, seed %d: fold %d of %d", self.seed, number + 1, self.recipe.folds)
+            settings, dev = self.recipe.unary, self.rows["dev"]
+            found = train_system(system, seen, dev, tuned_f1, settings, self.seed, "marginals")
+            return {"dev_f1": 100 * found.score, "updates": found.updates}
+
+        return self.systems.system(f"unary-fold-{number}", self._new_unary, train)
 
     @cached_property
     def struct(self) -> GraphSystem:
@@ -99,25 +124,24 @@ class MultilabelSystems:
 
         def make() -> GraphSystem:
             return GraphSystem(
-                self.over_graph,
+                self.over_star,
                 self._pairs(settings.hidden),
-                scorer=self._frozen_scorer,
+                scorer=KnownScores(self.features),
                 temperature=settings.temperature,
                 cost=settings.cost,
             )
 
-        return self._system("struct", make, settings)
+        return self._system("struct", make, settings, self.scored)
 
     @cached_property
     def spen(self) -> GraphSystem:
         """A global term over labels by themselves."""
-        settings = self.recipe.spen
 
         def make() -> GraphSystem:
-            head = self._head("region_mlp", settings.inference, 0, settings.hidden, **TERM_READS)
-            return GraphSystem(self.over_nodes, head=head, scorer=self._frozen_scorer)
+            head = self._term(self.recipe.spen.inference)
+            return GraphSystem(self.graph.over_nodes, head=head, scorer=KnownScores(self.features))
 
-        return self._system("spen", make, settings)
+        return self._system("spen", make, self.recipe.spen, self.scored)
 
     @cached_property
     def gspen(self) -> GraphSystem:
@@ -127,13 +151,12 @@ class MultilabelSystems:
         def make() -> GraphSystem:
             spen = self.spen.head
             assert spen is not None
-            head = self._head("region_mlp", settings.inference, 0, self.recipe.spen.hidden, **TERM_READS)
+            head = self._term(settings.inference)
             head.term.load_state_dict(spen.term.state_dict())
             head.requires_grad_(False)
-            pairs = self._pairs(settings.hidden)
-            return GraphSystem(self.over_graph, pairs, head, self._frozen_scorer)
+            return GraphSystem(self.over_star, self._pairs(settings.hidden), head, KnownScores(self.features))
 
-        return self._system("gspen", make, settings)
+        return self._system("gspen", make, settings, self.scored)
 
     @cached_property
     def nlstruct(self) -> GraphSystem:
@@ -141,46 +164,41 @@ class MultilabelSystems:
         settings = self.recipe.nlstruct
 
         def make() -> GraphSystem:
-            head = self._head("nlstruct", settings.inference, len(self.edges), settings.hidden)
-            assert self.struct.pairs is not None
-            pairs = self.struct.pairs.requires_grad_(False)
-            return GraphSystem(self.over_graph, pairs, head, self._frozen_scorer)
+            head = self.graph.head("nlstruct", settings.inference, settings.hidden, with_edges=True)
+            return GraphSystem(self.over_star, frozen(self.struct.pairs), head, KnownScores(self.features))
 
-        return self._system("nlstruct", make, settings)
+        return self._system("nlstruct", make, settings, self.scored)
 
-    def over_graph(self, batch: int) -> Polytope:
+    def over_star(self, batch: int) -> Polytope:
         """The star, by the recipe's kind of inference."""
         return self._star
 
-    def over_nodes(self, batch: int) -> Polytope:
-        """Labels by themselves."""
-        return Simplex(torch.ones(batch, self.labels, dtype=torch.bool))
-
     @cached_property
     def _star(self) -> Polytope:
-        graph = FactorGraph.of_edges([2] * self.labels, self.edges)
+        graph = self.graph.factor_graph()
         if self.recipe.graph.inference == "exact":
             return Tree(graph)
         return LocalPolytope(graph, "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
 
-    @property
-    def _frozen_scorer(self) -> nn.Module:
-        return self.unary.scorer.requires_grad_(False)
-
     def _pairs(self, hidden: int) -> PairNet:
-        return PairNet(self.features, len(self.edges), hidden=hidden)
+        return PairNet(self.features, len(self.graph.edges), hidden=hidden)
 
-    def _head(
-        self, term: str, inference: Inference, num_edges: int, hidden: int, **options: Any
-    ) -> GSPENHead:
-        sizes = {"num_nodes": self.labels, "num_edges": num_edges, "hidden": hidden}
-        return make_head(2, [{"name": term, **sizes, **options}], inference.model_dump())
+    def _term(self, inference: Inference) -> GSPENHead:
+        """The term of SPEN and GSPEN: it reads the probability of each label, and nothing else."""
+        reads = {"read_potentials": False, "last_label_only": True}
+        return self.graph.head("region_mlp", inference, self.recipe.spen.hidden, with_edges=False, **reads)
 
-    def _system(self, name: str, make: Callable[[], System], training: SystemTraining) -> System:
+    def _system(
+        self,
+        name: str,
+        make: Callable[[], System],
+        training: SystemTraining,
+        rows: dict[str, Examples],
+    ) -> System:
         """A trained system: read, if it is there, else trained and written."""
 
         def train(system: System) -> dict[str, Any]:
-            train, dev, test = (self.examples[split] for split in ("train", "dev", "test"))
+            train, dev, test = (rows[split] for split in ("train", "dev", "test"))
             found = train_system(system, train, dev, tuned_f1, training, self.seed, "marginals")
             threshold, dev_f1 = best_threshold(_yes(predictions(system, dev.inputs, "marginals")), dev.labels)
             chances = _yes(predictions(system, test.inputs, "marginals"))
@@ -197,10 +215,6 @@ class MultilabelSystems:
             return asdict(result)
 
         return self.systems.system(name, make, train)
-
-
-TERM_READS = {"read_potentials": False, "last_label_only": True}
-"""The term reads the probability of each label, and nothing else."""
 
 
 def tuned_f1(marginals: Tensor, labels: Tensor) -> float:

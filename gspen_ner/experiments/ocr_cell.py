@@ -13,17 +13,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gspen_ner.experiments.system_folder import System, SystemFolder
-from gspen_ner.graphs import FactorGraph
-from gspen_ner.head import GSPENHead, make_head
+from gspen_ner.experiments.task_graph import TaskGraph, frozen
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
-from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex
+from gspen_ner.polytopes import Chain, LocalPolytope, Polytope
 from gspen_ner.recipe import Inference
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.systems import SystemTraining
@@ -34,6 +34,7 @@ from gspen_ner.tasks.ocr_words import SPLITS, WORD_LENGTH, OCRData, letter_accur
 
 logger = logging.getLogger(__name__)
 NUM_LABELS = 26
+WORD = TaskGraph(WORD_LENGTH, NUM_LABELS, tuple(pairwise(range(WORD_LENGTH))))
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Cell:
         settings = self.recipe.struct
 
         def make() -> GraphSystem:
-            pairs = PairTables(WORD_LENGTH - 1, NUM_LABELS)
+            pairs = PairTables(len(WORD.edges), NUM_LABELS)
             return GraphSystem(self.over_graph, pairs, temperature=temperature, cost=settings.cost)
 
         return self._system(name, make, settings, self.scores)
@@ -122,10 +123,9 @@ class Cell:
         settings = self.recipe.spen
 
         def make(hidden: int) -> GraphSystem:
-            head = _head(
-                "region_mlp", settings.inference, 0, hidden, read_potentials=settings.read_potentials
-            )
-            return GraphSystem(over_nodes, head=head)
+            reads = {"read_potentials": settings.read_potentials}
+            head = WORD.head("region_mlp", settings.inference, hidden, with_edges=False, **reads)
+            return GraphSystem(WORD.over_nodes, head=head)
 
         return self._best_hidden("spen", make, settings, settings.hidden)
 
@@ -138,16 +138,11 @@ class Cell:
     ) -> GraphSystem:
         """A global term over letters and their neighbours; by default the recipe's, over Struct."""
         settings = self.recipe.gspen
-        pairs = _frozen((base or self.struct).pairs)
+        pairs = frozen((base or self.struct).pairs)
 
         def make(hidden: int) -> GraphSystem:
-            head = _head(
-                "region_mlp",
-                inference or settings.inference,
-                WORD_LENGTH - 1,
-                hidden,
-                read_potentials=settings.read_potentials,
-            )
+            reads = {"read_potentials": settings.read_potentials}
+            head = WORD.head("region_mlp", inference or settings.inference, hidden, with_edges=True, **reads)
             return GraphSystem(self.over_graph, pairs, head)
 
         training = settings.model_copy(update={"max_updates": max_updates or settings.max_updates})
@@ -156,10 +151,10 @@ class Cell:
     def nlstruct(self) -> GraphSystem:
         """A nonlinear function of the scores, over Struct without entropy."""
         settings = self.recipe.nlstruct
-        pairs = _frozen(self.struct_without_entropy.pairs)
+        pairs = frozen(self.struct_without_entropy.pairs)
 
         def make() -> GraphSystem:
-            head = _head("nlstruct", settings.inference, WORD_LENGTH - 1, settings.hidden)
+            head = WORD.head("nlstruct", settings.inference, settings.hidden, with_edges=True)
             return GraphSystem(self.over_graph, pairs, head)
 
         scores = self.scores | {"dev": self.scores["dev"].first(settings.dev_examples)}
@@ -177,9 +172,7 @@ class Cell:
 
     @cached_property
     def _local(self) -> LocalPolytope:
-        edges = [(letter, letter + 1) for letter in range(WORD_LENGTH - 1)]
-        graph = FactorGraph.of_edges([NUM_LABELS] * WORD_LENGTH, edges)
-        return LocalPolytope(graph, "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
+        return LocalPolytope(WORD.factor_graph(), "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
 
     def _best_hidden(
         self,
@@ -233,20 +226,3 @@ class Cell:
             return asdict(result)
 
         return self.systems.system(name, make, train)
-
-
-def over_nodes(batch: int) -> Polytope:
-    """Letters by themselves."""
-    return Simplex(torch.ones(batch, WORD_LENGTH, dtype=torch.bool))
-
-
-def _head(term: str, inference: Inference, num_edges: int, hidden: int | None, **options: bool) -> GSPENHead:
-    entry = {"name": term, "num_nodes": WORD_LENGTH, "num_edges": num_edges, "hidden": hidden, **options}
-    return make_head(NUM_LABELS, [entry], inference.model_dump())
-
-
-def _frozen(pairs: nn.Module | None) -> nn.Module:
-    assert pairs is not None
-    for weight in pairs.parameters():
-        weight.requires_grad_(False)
-    return pairs

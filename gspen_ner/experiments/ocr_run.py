@@ -7,15 +7,13 @@ run folder      recipe.yaml  log.txt  results.json
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from string import ascii_lowercase
 
 from gspen_ner.experiments.ocr_cell import Cell, SystemResult
-from gspen_ner.files import write_whole
+from gspen_ner.experiments.system_folder import write_results
 from gspen_ner.recipe import Inference, expand
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.tasks.ocr_backgrounds import read_backgrounds
@@ -68,17 +66,17 @@ class OCRRun:
             data = self.data(alpha)
             for size in self.recipe.sizes if alpha == self.recipe.alpha else (self.recipe.size,):
                 for seed in self.recipe.seeds:
-                    cell = self._cell(data, alpha, size, seed)
+                    cell = self.cell(data, alpha, size, seed)
                     results += self._systems(cell)
         if self.recipe.study.max_steps:
             data = self.data(self.recipe.alpha)
             for seed in self.recipe.study.seeds:
-                results += self._study(self._cell(data, self.recipe.alpha, self.recipe.size, seed))
-        entries = [asdict(result) for result in results]
-        write_whole(self.folder / "results.json", json.dumps(entries, indent=2) + "\n")
+                results += self._study(self.cell(data, self.recipe.alpha, self.recipe.size, seed))
+        write_results(results, self.folder)
         return results
 
-    def _cell(self, data: OCRData, alpha: float, size: int, seed: int) -> Cell:
+    def cell(self, data: OCRData, alpha: float, size: int, seed: int) -> Cell:
+        """The systems of one alpha, training size and seed."""
         folder = self.folder / f"alpha-{alpha:g}" / f"size-{size}" / f"seed-{seed}"
         return Cell(self.recipe, data, alpha, size, seed, folder)
 

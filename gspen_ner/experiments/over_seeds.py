@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SYSTEMS = {
     "unary": "Unary",
@@ -21,8 +23,8 @@ class OverSeeds:
     """A number of each seed.
 
     Example:
-        >>> str(OverSeeds((58.0, 59.0, 60.0))), str(OverSeeds((58.0,)))
-        ('59.0 ± 1.0', '58.0')
+        >>> str(OverSeeds((58.0, 59.0, 60.0))), f"{OverSeeds((58.0,)):.2f}"
+        ('59.0 ± 1.0', '58.00')
     """
 
     values: tuple[float, ...]
@@ -43,4 +45,22 @@ class OverSeeds:
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f}" + ("" if self.deviation is None else f" ± {self.deviation:.1f}")
+        return f"{self:.1f}"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.mean, spec) + ("" if self.deviation is None else f" ± {self.deviation:{spec}}")
+
+
+def by_system(results: Sequence[Any], measure: str) -> dict[str, OverSeeds]:
+    """A number of each system that there is, over its seeds, by the name that people call it."""
+    return {
+        name: OverSeeds(values)
+        for system, name in SYSTEMS.items()
+        if (values := tuple(getattr(result, measure) for result in results if result.system == system))
+    }
+
+
+def said_of_seeds(results: Sequence[Any]) -> str:
+    """How numbers over seeds came about, in words."""
+    seeds = len({result.seed for result in results})
+    return f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"

@@ -6,7 +6,8 @@ folder      SYSTEM/result.json  SYSTEM/model.safetensors (what was learned)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from gspen_ner.files import mend_folder, write_folder
+from gspen_ner.files import mend_folder, write_folder, write_whole
 
 System = TypeVar("System", bound=nn.Module)
 
@@ -71,3 +72,9 @@ class SystemFolder:
             (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
         write_folder(self.folder / name, fill)
+
+
+def write_results(results: Sequence[Any], folder: Path) -> None:
+    """The results (dataclasses) of all systems of a run as results.json."""
+    entries = [asdict(result) for result in results]
+    write_whole(folder / "results.json", json.dumps(entries, indent=2) + "\n")

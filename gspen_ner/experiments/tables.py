@@ -15,6 +15,11 @@ BASE_NAMES = {"unary": "Unary", "struct": "CRF", "spen": "Unary", "gspen": "CRF"
 FULL_NAMES = {"spen": "SPEN", "gspen": "CRF + GSPEN"}
 
 
+def system_names(system: str) -> list[str]:
+    """What a system's base model and, if it has a global term, the whole are called."""
+    return [BASE_NAMES[system], *([FULL_NAMES[system]] if system in FULL_NAMES else [])]
+
+
 def evaluation_table(evaluation: Evaluation, system: str, title: str) -> Table:
     """Precision, recall and F1 per type and over all, the base model beside the whole."""
     table = _table(title, "type", "entities")

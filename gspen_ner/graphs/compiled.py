@@ -30,6 +30,12 @@ class CompiledGraph:
         label_counts: how many labels each has.
         scopes: the variables of each factor over two or more; pairs come first.
         tables: scores that all examples share, by the names of a factor's variables.
+
+    Example:
+        >>> from gspen_ner import FactorGraph
+        >>> graph = FactorGraph.of_edges([2, 3, 2], [(0, 1), (1, 2)]).compile()
+        >>> graph.num_nodes, graph.num_edges, graph.max_labels, graph.is_forest
+        (3, 2, 3, True)
     """
 
     names: tuple[Hashable, ...]

@@ -24,6 +24,12 @@ class CountingNumbers:
     Args:
         nodes: one a variable.
         factors: one a factor over two or more variables; must be positive.
+
+    Example:
+        >>> from gspen_ner import FactorGraph
+        >>> graph = FactorGraph.of_edges([2, 2, 2], [(0, 1), (1, 2)]).compile()
+        >>> CountingNumbers.of(graph, "bethe").nodes  # the middle one is in two factors
+        tensor([ 0., -1.,  0.], dtype=torch.float64)
     """
 
     nodes: Float[Tensor, " N"]

@@ -44,6 +44,11 @@ class Backend(Protocol):
 
     Positions from a row's length on are padding: they may hold anything, marginals are zero and tags
     are -1 there. An impossible row gives a non-finite score, which the caller turns into an error.
+
+    Example:
+        >>> from gspen_ner.kernels.reference import ReferenceBackend
+        >>> isinstance(ReferenceBackend(), Backend)
+        True
     """
 
     name: str
@@ -84,19 +89,40 @@ _chosen: ContextVar[str | None] = ContextVar("gspen_ner_backend", default=None)
 
 
 def register_backend(backend: Backend, *, first: bool = False) -> None:
-    """Make a backend available by its name; `first` lets it go before the ones already there."""
+    """Make a backend available by its name; `first` lets it go before the ones already there.
+
+    Example:
+        >>> from gspen_ner.kernels.reference import ReferenceBackend
+        >>> class Mine(ReferenceBackend):
+        ...     name = "mine"
+        >>> register_backend(Mine())
+        >>> available_backends()
+        ['numba', 'reference', 'mine']
+        >>> unregister_backend("mine")
+    """
     rest = {name: other for name, other in _registered.items() if name != backend.name}
     _registered.clear()
     _registered.update({backend.name: backend} | rest if first else rest | {backend.name: backend})
 
 
 def unregister_backend(name: str) -> None:
-    """Take a backend out again."""
+    """Take a backend out again.
+
+    Example:
+        >>> unregister_backend("mine")
+        Traceback (most recent call last):
+        ValueError: unknown backend 'mine'; available: ['numba', 'reference']
+    """
     _registered.pop(_known(name))
 
 
 def available_backends() -> list[str]:
-    """The names of the registered backends, in the order in which they are tried."""
+    """The names of the registered backends, in the order in which they are tried.
+
+    Example:
+        >>> available_backends()
+        ['numba', 'reference']
+    """
     return list(_registered)
 
 

@@ -21,7 +21,19 @@ from gspen_ner.parts import Parts
 
 
 class Polytope(ABC):
-    """A batch of feasible sets of marginals."""
+    """A batch of feasible sets of marginals.
+
+    Example:
+        >>> import torch
+        >>> from gspen_ner import Chain
+        >>> chain = Chain(torch.tensor([2]))
+        >>> isinstance(chain, Polytope)
+        True
+        >>> theta = Parts(torch.tensor([[[0.0, 2.0], [1.0, 0.0]]]))
+        >>> labels = chain.argmax(theta)
+        >>> labels, chain.score(theta, labels)
+        (tensor([[1, 0]]), tensor([3.], dtype=torch.float64))
+    """
 
     @abstractmethod
     def mask(self, positions: int) -> Bool[Tensor, "B_or_1 N"]:

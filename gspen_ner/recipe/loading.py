@@ -21,11 +21,18 @@ from gspen_ner.recipe.flair import FlairRecipe
 from gspen_ner.recipe.multilabel import MultilabelRecipe
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.recipe.schema import Recipe
+from gspen_ner.recipe.tagging import TaggingRecipe
 from gspen_ner.recipe.transformer import TransformerRecipe
 
 TaggerRecipe = Recipe | TransformerRecipe | FlairRecipe
-AnyRecipe = TaggerRecipe | OCRRecipe | MultilabelRecipe
-TASKS: dict[str, type[OCRRecipe | MultilabelRecipe]] = {"ocr": OCRRecipe, "multilabel": MultilabelRecipe}
+GraphRecipe = OCRRecipe | MultilabelRecipe | TaggingRecipe
+AnyRecipe = TaggerRecipe | GraphRecipe
+TASKS: dict[str, type[GraphRecipe]] = {
+    "ocr": OCRRecipe,
+    "multilabel": MultilabelRecipe,
+    "tagging": TaggingRecipe,
+}
+MOST_ENTRIES = 10_000
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
@@ -44,8 +51,8 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     for override in overrides:
         _override(entries, override)
     kind: type[AnyRecipe] = Recipe
-    if entries.get("task") in TASKS:
-        kind = TASKS[entries["task"]]
+    if str(entries.get("task")) in TASKS:
+        kind = TASKS[str(entries["task"])]
     elif entries.get("host") == "flair":
         kind = FlairRecipe
     elif "encoder" in entries:
@@ -118,6 +125,7 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
     except Exception as error:  # of any kind: PyYAML does not keep to its own
         raise ValueError(f"{file}: not YAML: {error}") from None
+    _check_size(str(file), entries)
     if not isinstance(entries, dict):
         raise ValueError(f"{file}: expected entries such as 'seed: 1', got {type(entries).__name__}")
     parent = entries.pop("extends", None)
@@ -126,6 +134,20 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     beside = file.parent / f"{parent}.yaml"
     older = _read(beside if _is_file(beside) else find_recipe(str(parent)), (*seen, file.resolve()))
     return _merge(older, entries)
+
+
+def _check_size(place: str, entries: Any) -> None:
+    """Refuse aliases that stand for more than any recipe holds, or for themselves."""
+    left, count = [entries], 0
+    while left:
+        entry = left.pop()
+        count += 1 + (len(entry) // 100 if isinstance(entry, str) else 0)
+        if count > MOST_ENTRIES:
+            raise ValueError(f"{place}: expected at most {MOST_ENTRIES:,} entries, aliases counted out")
+        if isinstance(entry, Mapping):
+            left += entry.values()
+        elif isinstance(entry, list | tuple | set):
+            left += entry
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,6 +171,7 @@ def _override(entries: dict[str, Any], override: str) -> None:
         value = yaml.safe_load(text)
     except Exception as error:  # as above
         raise ValueError(f"--set {override}: the value is not YAML: {error}") from None
+    _check_size(f"--set {override}", value)
     place: Any = entries
     keys: list[str | int] = [int(key) if key.isdecimal() else key for key in path.split(".")]
     try:
@@ -175,16 +198,16 @@ def _explain(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
         else:
             where = f"{path}: " if path else ""
             message = entry["msg"].removeprefix("Value error, ")
-            got = f", got {entry['input']!r}" if entry["type"] != "value_error" else ""
+            got = f", got {entry['input']!r:.300}" if entry["type"] != "value_error" else ""
             yield f"{where}{message}{got}"
 
 
 def _place(keys: Sequence[str | int]) -> Iterator[str]:
-    """Where an error is, without the names of variants that pydantic puts in behind terms.0 and solver."""
+    """Where an error is, without the names of variants that pydantic puts in behind terms.0 and the like."""
     variants = ["padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe", "saddle_point"]
-    variants += ["words", "characters", "flair", "transformer"]
+    variants += ["words", "characters", "flair", "transformer", "matrices", "images", "generated"]
     for before, key in zip(("", *keys), keys, strict=False):
-        if key not in variants or not (before == "solver" or isinstance(before, int)):
+        if key not in variants or not (before in ("solver", "data") or isinstance(before, int)):
             yield str(key)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, model_validator
 
 from gspen_ner.recipe.schema import Inference, Section
-from gspen_ner.recipe.systems import Count, GraphInference, PairSettings, Seed, SystemTraining
+from gspen_ner.recipe.systems import Count, Folds, GraphInference, PairSettings, Seed, SystemTraining
 
 
 class MultilabelSource(Section):
     """Where rows come from; see `gspen_ner.tasks.multilabel`."""
 
-    format: Literal["bibtex", "bookmarks", "generated"]
+    format: Literal["bibtex", "bookmarks", "generated"] = Field(description="which data")
     folder: str | None = Field(None, description="of the files; none for generated data")
     seed: int = Field(0, ge=0, description="of Bibtex's development set, or of generated data")
     rows: tuple[Count, Count, Count] = Field((1000, 300, 500), description="of generated data")
@@ -33,38 +32,38 @@ class MultilabelSource(Section):
 class FeatureNetSettings(SystemTraining):
     """Unary: a 3-layer MLP from features to labels."""
 
-    hidden: int = Field(150, ge=1)
-    input_dropout: float = Field(0.5, ge=0, lt=1)
-    hidden_dropout: float = Field(0.5, ge=0, lt=1)
+    hidden: int = Field(150, ge=1, description="units of the hidden layer")
+    input_dropout: float = Field(0.5, ge=0, lt=1, description="of what the network reads")
+    hidden_dropout: float = Field(0.5, ge=0, lt=1, description="between its layers")
     flips: float = Field(0.01, ge=0, lt=1, description="probability of flipping an input in training")
 
 
 class PairNetSettings(PairSettings):
     """Struct: a 2-layer MLP from features to tables of pairs, over a frozen Unary."""
 
-    learning_rate: float = Field(1e-4, gt=0)
-    hidden: int = Field(1000, ge=1)
+    learning_rate: float = Field(1e-4, gt=0, description="of the first update")
+    hidden: int = Field(1000, ge=1, description="units of the hidden layer")
     temperature: float = Field(1.0, gt=0, description="weight of the entropy")
 
 
 class LabelTermSettings(SystemTraining):
     """SPEN: a perceptron over the probabilities of all labels, over a frozen Unary."""
 
-    hidden: int = Field(16, ge=1)
+    hidden: int = Field(16, ge=1, description="units of the hidden layer")
     inference: Inference = Inference(temperature=0.1)
 
 
 class OverTermSettings(SystemTraining):
     """GSPEN: tables of pairs, by an MLP, under the frozen SPEN."""
 
-    hidden: int = Field(1000, ge=1)
+    hidden: int = Field(1000, ge=1, description="units of the hidden layer")
     inference: Inference = Inference(temperature=0.1)
 
 
 class NonlinearSettings(SystemTraining):
     """NLStruct over the frozen Struct; the paper has none here."""
 
-    hidden: int = Field(100, ge=1)
+    hidden: int = Field(100, ge=1, description="units of the hidden layer")
     inference: Inference = Inference(temperature=0.1)
 
 
@@ -72,22 +71,18 @@ class MultilabelRecipe(Section):
     """Five systems on rows of binary features with any number of labels."""
 
     task: Literal["multilabel"]
-    description: str = ""
+    description: str = Field("", description="what it is, for people")
     data: MultilabelSource
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (1, 2, 3)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
+        (1, 2, 3), description="one training for each"
+    )
     graph: GraphInference = GraphInference(sweeps=5)
-    systems: tuple[Literal["struct", "spen", "gspen", "nlstruct"], ...] = (
-        "struct",
-        "spen",
-        "gspen",
-        "nlstruct",
+    folds: Folds = 0
+    systems: tuple[Literal["struct", "spen", "gspen", "nlstruct"], ...] = Field(
+        ("struct", "spen", "gspen", "nlstruct"), description="which of them are trained besides Unary"
     )
     unary: FeatureNetSettings = FeatureNetSettings()
     struct: PairNetSettings = PairNetSettings()
     spen: LabelTermSettings = LabelTermSettings()
     gspen: OverTermSettings = OverTermSettings()
     nlstruct: NonlinearSettings = NonlinearSettings()
-
-    def as_yaml(self) -> str:
-        """The recipe with every entry written out."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import yaml
 from pydantic import Field, model_validator
 
 from gspen_ner.recipe.schema import Section
@@ -23,8 +22,8 @@ from gspen_ner.recipe.systems import (
 class UnarySettings(SystemTraining):
     """Unary: each letter by itself."""
 
-    hidden: int = Field(200, ge=1)
-    dropout: float = Field(0.5, ge=0, lt=1)
+    hidden: int = Field(200, ge=1, description="units of the hidden layer")
+    dropout: float = Field(0.5, ge=0, lt=1, description="of hidden units")
 
 
 class OCRData(Section):
@@ -34,33 +33,37 @@ class OCRData(Section):
         None, description="Chars74k: a folder, archive or .npz; drawn from fonts if not given"
     )
     backgrounds: str | None = Field(None, description="a folder of photographs; scikit-learn's if not given")
-    words: int = Field(50, ge=2)
-    dev: int = Field(2000, ge=1)
-    test: int = Field(2000, ge=1)
-    seed: int = Field(0, ge=0)
+    words: int = Field(50, ge=2, description="how many different words there are")
+    dev: int = Field(2000, ge=1, description="words to choose by")
+    test: int = Field(2000, ge=1, description="words to report on")
+    seed: int = Field(0, ge=0, description="of the words and their images")
 
 
 class StudySettings(Section):
     """Four GSPENs, with Frank-Wolfe or mirror descent, with or without entropy."""
 
     max_steps: tuple[Count, ...] = Field((3, 10, 30), description="none skips the study")
-    max_updates: int = Field(60, ge=1)
-    seeds: tuple[Seed, ...] = (1,)
+    max_updates: int = Field(60, ge=1, description="of each training")
+    seeds: tuple[Seed, ...] = Field((1,), description="one training for each")
 
 
 class OCRRecipe(Section):
     """Five systems on words of five letters."""
 
     task: Literal["ocr"]
-    description: str = ""
+    description: str = Field("", description="what it is, for people")
     data: OCRData = OCRData()
     alphas: tuple[Share, ...] = Field((0.3, 0.5, 0.7), min_length=1, description="weights of the background")
-    sizes: tuple[Count, ...] = Field((200, 1000, 10_000), min_length=1)
+    sizes: tuple[Count, ...] = Field(
+        (200, 1000, 10_000), min_length=1, description="numbers of training words"
+    )
     alpha: float = Field(0.5, ge=0, le=1, description="with which sizes are compared")
     size: int = Field(1000, ge=1, description="with which alphas are compared")
-    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="one training for each")
     graph: GraphInference = GraphInference()
-    systems: tuple[Literal["spen", "nlstruct", "gspen"], ...] = ("spen", "nlstruct", "gspen")
+    systems: tuple[Literal["spen", "nlstruct", "gspen"], ...] = Field(
+        ("spen", "nlstruct", "gspen"), description="which of them are trained besides Unary"
+    )
     unary: UnarySettings = UnarySettings()
     struct: PairSettings = PairSettings()
     spen: TermSettings = TermSettings()
@@ -83,7 +86,3 @@ class OCRRecipe(Section):
             if getattr(self, name).inference.solver.name == "saddle_point":
                 raise ValueError(f"{name}.inference.solver: saddle_point is for nlstruct only")
         return self
-
-    def as_yaml(self) -> str:
-        """The recipe with every entry written out."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

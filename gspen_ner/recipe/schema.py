@@ -13,16 +13,22 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def as_yaml(self) -> str:
+        """The section, or the whole recipe, with every entry written out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
 
 class Data(Section):
     """Where sentences come from; see `gspen_ner.tasks.ner_sources`."""
 
-    train: str
-    dev: str
-    test: str | None = None
+    train: str = Field(description="what is learned from")
+    dev: str = Field(description="what the best model and its settings are chosen by")
+    test: str | None = Field(None, description="what is reported; may be left out")
     token_column: int | str = Field(0, description="number in a file of columns, name in a dataset")
-    tag_column: int | str = -1
-    scheme: Literal["auto", "IOB1", "BIO", "BIOES"] = "auto"
+    tag_column: int | str = Field(-1, description="likewise, of the tags")
+    scheme: Literal["auto", "IOB1", "BIO", "BIOES"] = Field(
+        "auto", description="of the tags in the data; found out if not said"
+    )
     strict: bool = Field(False, description="refuse illegal tag sequences instead of repairing them")
     fraction: float = Field(1.0, gt=0, le=1, description="share of the training documents that is used")
 
@@ -30,32 +36,36 @@ class Data(Section):
 class Scorer(Section):
     """The BiLSTM-CNN; see `gspen_ner.scorers.BiLSTMCNN`."""
 
-    scheme: Literal["BIO", "BIOES"] = "BIOES"
-    transitions: Literal["shared", "bigram"] = "shared"
+    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="of the chain's labels")
+    transitions: Literal["shared", "bigram"] = Field(
+        "shared", description="one table of scores for all neighbours, or one that depends on the words"
+    )
     word_vectors: str | None = Field(None, description="file in GloVe's text format, plain or gzipped")
-    word_size: int = Field(100, ge=1)
-    character_size: int = Field(30, ge=1)
-    filters: int = Field(30, ge=1)
-    width: int = Field(3, ge=1)
-    hidden: int = Field(256, ge=1)
-    projection: int = Field(256, ge=1)
-    input_dropout: float = Field(0.5511, ge=0, lt=1)
-    output_dropout: float = Field(0.5, ge=0, lt=1)
+    word_size: int = Field(100, ge=1, description="of the word vectors")
+    character_size: int = Field(30, ge=1, description="of the character vectors")
+    filters: int = Field(30, ge=1, description="of the convolution over characters")
+    width: int = Field(3, ge=1, description="of its windows, in characters")
+    hidden: int = Field(256, ge=1, description="units of the LSTM in each direction")
+    projection: int = Field(256, ge=1, description="units between the LSTM and the scores")
+    input_dropout: float = Field(0.5511, ge=0, lt=1, description="of what the network reads")
+    output_dropout: float = Field(0.5, ge=0, lt=1, description="of what the LSTM says")
 
 
 class Training(Section):
     """How one stage is trained."""
 
-    epochs: int = Field(20, ge=1)
+    epochs: int = Field(20, ge=1, description="passes over the training data")
     batch_size: int = Field(16, ge=1, description="sentences; with a document term, about so many")
-    optimizer: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = Field(1e-3, gt=0)
+    optimizer: Literal["adam", "sgd"] = Field("adam", description="how weights are updated")
+    learning_rate: float = Field(1e-3, gt=0, description="of the first update")
     output_learning_rate: float | None = Field(None, gt=0, description="of a transformer's output layer")
     transitions_learning_rate: float | None = Field(None, gt=0, description="of transition scores")
     weight_decay: float = Field(0.0, ge=0, description="of the matrices of the base model")
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     nesterov: bool = Field(False, description="of sgd: Nesterov's momentum")
-    schedule: Literal["constant", "linear", "inverse_time"] = "constant"
+    schedule: Literal["constant", "linear", "inverse_time"] = Field(
+        "constant", description="how the rate changes"
+    )
     decay: float = Field(0.05, ge=0, description="of inverse_time: rate / (1 + decay * epoch)")
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the updates in which the rate rises")
     precision: Literal["float32", "bf16", "fp16"] = Field("float32", description="of the encoder")
@@ -68,7 +78,7 @@ class Training(Section):
 class TermTraining(Training):
     """How the global term is trained on top of the base model."""
 
-    freeze: Literal["base", "none"] = "base"
+    freeze: Literal["base", "none"] = Field("base", description="train the term alone, or everything")
     base_learning_rate: float | None = Field(None, gt=0, description="of the base model, if not frozen")
     dropout_draws: int = Field(0, ge=0, description="frozen base: scores with dropout on, so many versions")
     folds: int = Field(0, ge=0, description="frozen base: cross-fitted scores, of so many base models")
@@ -89,18 +99,20 @@ class PaddedMLPTerm(Section):
 
     name: Literal["padded_mlp"]
     max_length: int | None = Field(None, ge=1, description="the longest training sentence if not given")
-    hidden: int = Field(500, ge=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    edge_inputs: Literal["none", "counts", "positions"] = "none"
-    read_potentials: bool = False
+    hidden: int = Field(500, ge=1, description="hidden units")
+    dropout: float = Field(0.0, ge=0, lt=1, description="of the term's inputs")
+    edge_inputs: Literal["none", "counts", "positions"] = Field(
+        "none", description="what the term sees of edges: nothing, counts, or each by itself"
+    )
+    read_potentials: bool = Field(False, description="whether the term sees the scores too")
 
 
 class ConvolutionTerm(Section):
     """A convolution over marginals."""
 
     name: Literal["convolution"]
-    hidden: int = Field(100, ge=1)
-    width: int = Field(5, ge=1)
+    hidden: int = Field(100, ge=1, description="filters")
+    width: int = Field(5, ge=1, description="of a window, in words; odd")
 
 
 class DocumentTerm(Section):
@@ -109,28 +121,39 @@ class DocumentTerm(Section):
     name: Literal["document"]
 
 
+class SharpnessTerm(Section):
+    """One learned number, a control."""
+
+    name: Literal["sharpness"]
+
+
 class MirrorDescentSolver(Section):
     """See `gspen_ner.MirrorDescent`."""
 
     name: Literal["mirror_descent"] = "mirror_descent"
-    step_size: float = Field(1.0, gt=0)
-    schedule: Literal["backtracking", "sqrt"] = "backtracking"
+    step_size: float = Field(1.0, gt=0, description="of the first step")
+    schedule: Literal["backtracking", "sqrt"] = Field("backtracking", description="how long a step is")
 
 
 class FrankWolfeSolver(Section):
     """See `gspen_ner.FrankWolfe`."""
 
     name: Literal["frank_wolfe"]
-    schedule: Literal["line_search", "harmonic"] = "line_search"
-    oracle: Literal["smooth", "vertex"] = "smooth"
+    schedule: Literal["line_search", "harmonic"] = Field("line_search", description="how long a step is")
+    oracle: Literal["smooth", "vertex"] = Field(
+        "smooth", description="what it walks towards where there is entropy"
+    )
+    start: Literal["marginals", "maximiser"] = Field(
+        "marginals", description="where it starts without entropy"
+    )
 
 
 class SaddlePointSolver(Section):
     """See `gspen_ner.SaddlePoint`; for NLStruct only."""
 
     name: Literal["saddle_point"]
-    average_after: int = Field(50, ge=0)
-    step_size: float = Field(0.9, gt=0)
+    average_after: int = Field(50, ge=0, description="steps before the average begins")
+    step_size: float = Field(0.9, gt=0, description="relative to what the largest score allows")
 
 
 class Inference(Section):
@@ -139,13 +162,19 @@ class Inference(Section):
     solver: Annotated[
         MirrorDescentSolver | FrankWolfeSolver | SaddlePointSolver, Field(discriminator="name")
     ] = MirrorDescentSolver()
-    temperature: float = Field(1.0, ge=0)
+    temperature: float = Field(
+        1.0, ge=0, description="weight of the entropy; 1 for marginals, 0 for the best labelling"
+    )
     cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
-    loss: Literal["hinge", "fixed_point"] = "hinge"
-    positive_part: bool = True
-    max_steps: int = Field(10, ge=1)
-    tolerance: float = Field(1e-2, ge=0)
-    stop: Literal["gap", "change"] = "gap"
+    loss: Literal["hinge", "fixed_point"] = Field(
+        "hinge", description="structured hinge, or likelihood at the fixed point"
+    )
+    positive_part: bool = Field(True, description="cut negative losses off")
+    max_steps: int = Field(10, ge=1, description="of inference")
+    tolerance: float = Field(1e-2, ge=0, description="of the residual at which inference ends")
+    stop: Literal["gap", "change"] = Field(
+        "gap", description="the residual: the solver's gap, or the change of the objective"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -155,31 +184,29 @@ class Inference(Section):
         return entries
 
 
-Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm, Field(discriminator="name")]
+Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm | SharpnessTerm, Field(discriminator="name")]
 
 
 class Experiment(Section):
     """What all experiments have."""
 
-    description: str = ""
-    seed: int = Field(1, ge=0)
+    description: str = Field("", description="what it is, for people")
+    seed: int = Field(1, ge=0, description="of everything random")
     trials: int = Field(1, ge=1, description="repetitions, each with the next seed")
     drop_worst: int = Field(0, ge=0, description="trials whose base model is worst on dev, left out")
     data: Data
     base: str | None = Field(None, description="a run or model to start from instead of training one")
-    terms: tuple[Term, ...] = ()
+    terms: tuple[Term, ...] = Field((), description="global terms, which are summed")
     inference: Inference = Inference()
-
-    def as_yaml(self) -> str:
-        """The recipe with every entry written out."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 class TrainedHere(Experiment):
     """An experiment that `transformers.Trainer` runs: a base model and perhaps a global term on top of it."""
 
     host: Literal["huggingface"] = "huggingface"
-    system: Literal["unary", "struct", "spen", "gspen"] = "gspen"
+    system: Literal["unary", "struct", "spen", "gspen"] = Field(
+        "gspen", description="unary, struct (a CRF), spen or gspen"
+    )
     base_training: Training = Training()
     term_training: TermTraining = TermTraining()
 

@@ -16,7 +16,7 @@ class TransformerRecipe(TrainedHere):
     start: Literal["encoder", "classifier"] = Field(
         "encoder", description="what is taken over: the encoder, or a token classifier as a whole"
     )
-    scheme: Literal["BIO", "BIOES"] = "BIOES"
+    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="of the chain's labels")
     window: int | None = Field(
         None, ge=8, description="pieces read at once; the encoder's limit if not given"
     )

@@ -40,6 +40,17 @@ class BiLSTMCNN(nn.Module):
         hidden: units of the LSTM in each direction.
         projection: units between LSTM and scores.
         input_dropout, output_dropout: before and after the LSTM.
+
+    Example:
+        >>> from gspen_ner.scorers.vocabulary import spell_out
+        >>> sentences = [["Ann", "left"], ["Ann", "stayed"]]
+        >>> vocabulary = Vocabulary.of_sentences(sentences)
+        >>> labels, letters = Labels.of_types(["PER"], "BIO"), len(vocabulary.characters)
+        >>> net = BiLSTMCNN(labels, vocabulary.trained, fixed_words=0, characters=letters)
+        >>> words = torch.tensor([vocabulary.word_numbers(tokens) for tokens in sentences])
+        >>> potentials, chain = net(words, *spell_out(sentences, vocabulary), torch.tensor([2, 2]))
+        >>> potentials.nodes.shape, potentials.edges.shape
+        (torch.Size([2, 2, 3]), torch.Size([1, 1, 3, 3]))
     """
 
     inputs = ("words", "spellings", "spelling_at", "lengths")

@@ -2,6 +2,8 @@
 
 node scores     0 for "no", a 3-layer MLP for "yes"
 pair scores     a 2-layer MLP, a table for each edge
+
+Systems on top of a frozen FeatureNet get its scores behind the features, as further columns: `KnownScores`.
 """
 
 from __future__ import annotations
@@ -53,15 +55,35 @@ class FeatureNet(nn.Module):
         inputs = features.float()
         if self.training and self.flips:
             inputs = torch.where(torch.rand_like(inputs) < self.flips, 1 - inputs, inputs)
-        yes = self.layers(inputs)
-        return torch.stack([torch.zeros_like(yes), yes], -1)
+        return _no_and_yes(self.layers(inputs))
+
+
+class KnownScores(nn.Module):
+    """Scores of binary variables that were computed before and stand behind the features.
+
+    Args:
+        num_features: columns before them.
+
+    Example:
+        >>> KnownScores(num_features=2)(torch.tensor([[1.0, 0.0, 2.5, -1.0]]))
+        tensor([[[ 0.0000,  2.5000],
+                 [ 0.0000, -1.0000]]])
+    """
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.num_features = num_features
+
+    def forward(self, inputs: Float[Tensor, "B columns"]) -> Float[Tensor, "B N 2"]:
+        """Scores of no and yes."""
+        return _no_and_yes(inputs[:, self.num_features :])
 
 
 class PairNet(nn.Module):
     """Tables of pairs of labels that depend on the features; all zero at the start.
 
     Args:
-        num_features: inputs.
+        num_features: columns of the inputs that are read, from the first on.
         num_edges: tables.
         num_labels: of each variable.
         hidden: units of the hidden layer.
@@ -75,6 +97,11 @@ class PairNet(nn.Module):
         nn.init.zeros_(self.tables.weight)
         nn.init.zeros_(self.tables.bias)
 
-    def forward(self, features: Tensor) -> Float[Tensor, "B E L L"]:
+    def forward(self, inputs: Tensor) -> Float[Tensor, "B E L L"]:
         """A table for each edge of each example."""
-        return self.tables(self.hidden(features.float()).relu()).unflatten(1, self.shape)
+        features = inputs[:, : self.hidden.in_features].float()
+        return self.tables(self.hidden(features).relu()).unflatten(1, self.shape)
+
+
+def _no_and_yes(yes: Float[Tensor, "B N"]) -> Float[Tensor, "B N 2"]:
+    return torch.stack([torch.zeros_like(yes), yes], -1)

@@ -108,14 +108,15 @@ class Vocabulary:
         try:
             entries = json.loads(file.read_text(encoding="utf-8"))
             words, trained, characters = (entries[key] for key in ("words", "trained", "characters"))
-            if not all(isinstance(entry, str) for part in (words, characters) for entry in part):
-                raise ValueError("words and characters must be strings")
+            for part in (words, characters):
+                if not isinstance(part, list) or not all(isinstance(entry, str) for entry in part):
+                    raise ValueError("words and characters must be lists of strings")
             if type(trained) is not int or not 0 <= trained <= len(words):
                 raise ValueError(f"trained must be between 0 and {len(words)}, got {trained}")
             return cls(tuple(words), trained, tuple(characters))
         except FileNotFoundError:
             raise ValueError(f"{file}: no such file; is {directory} a model of gspen_ner?") from None
-        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"{file}: not a vocabulary ({error!r})") from None
 
 

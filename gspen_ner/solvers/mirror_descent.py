@@ -49,6 +49,16 @@ class MirrorDescent:
         step_size: eta, the first step's size.
         schedule: `"backtracking"` (halve the step when F rises by less than KL(p', p) / (2 eta), lengthen
             it by half after a success; F never falls), or `"sqrt"` (eta / sqrt(t), the paper's).
+
+    Example:
+        >>> from gspen_ner import Context, Sharpness, Simplex, solve
+        >>> here = torch.ones(1, 1, dtype=torch.bool)
+        >>> term = Sharpness(num_labels=2)
+        >>> _ = torch.nn.init.ones_(term.weight)
+        >>> objective = Objective(Parts(torch.tensor([[[1.0, 0.0]]])), Simplex(here), term, Context(here))
+        >>> solution = solve(objective, MirrorDescent(), max_steps=200, tolerance=1e-6)
+        >>> round(float(solution.marginals.nodes[0, 0, 0]), 2)  # softmax alone says 0.73
+        0.84
     """
 
     step_size: float = 1.0

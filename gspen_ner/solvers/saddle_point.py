@@ -46,6 +46,15 @@ class SaddlePoint:
     Args:
         average_after: iterations before averaging starts: 50, for `max_steps=100`.
         step_size: of all three updates, relative to what the largest score allows.
+
+    Example:
+        >>> from gspen_ner import Context, NLStruct, Simplex, solve
+        >>> here = torch.ones(1, 1, dtype=torch.bool)
+        >>> potentials = Parts(torch.tensor([[[1.0, -1.0]]]))
+        >>> term = NLStruct(num_labels=2, num_nodes=1)
+        >>> objective = Objective(potentials, Simplex(here), term, Context(here))
+        >>> solve(objective, SaddlePoint(), max_steps=100).marginals.nodes.argmax(-1)
+        tensor([[0]])
     """
 
     average_after: int = 50

@@ -23,7 +23,13 @@ from gspen_ner.solvers.state import SolverState
 
 @runtime_checkable
 class Solver(Protocol):
-    """An algorithm: a small frozen configuration that makes and advances states."""
+    """An algorithm: a small frozen configuration that makes and advances states.
+
+    Example:
+        >>> from gspen_ner import FrankWolfe, MirrorDescent
+        >>> isinstance(MirrorDescent(), Solver), isinstance(FrankWolfe(), Solver)
+        (True, True)
+    """
 
     @property
     def monotone(self) -> bool:
@@ -44,7 +50,16 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Trace:
-    """Objective and residual of every example before the first and after each step: `[steps + 1, B]`."""
+    """Objective and residual of every example before the first and after each step: `[steps + 1, B]`.
+
+    Example:
+        >>> from gspen_ner import Chain, Context, MirrorDescent
+        >>> chain = Chain(torch.tensor([2]))
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
+        >>> solve(objective, MirrorDescent(), record_trace=True).trace.value  # no term: no step
+        tensor([[2.1972]], dtype=torch.float64)
+    """
 
     value: Float[Tensor, "S B"]
     residual: Float[Tensor, "S B"]
@@ -62,6 +77,15 @@ class Solution:
         residual: gap or change of F at the last iterate (not always the best: see `schedule`).
         converged: residual came below the tolerance.
         trace: objective and residual by step, if it was recorded.
+
+    Example:
+        >>> from gspen_ner import Chain, Context, MirrorDescent
+        >>> chain = Chain(torch.tensor([2]))
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
+        >>> solution = solve(objective, MirrorDescent())
+        >>> solution.value, solution.converged
+        (tensor([2.1972], dtype=torch.float64), tensor([True]))
     """
 
     theta: Parts

@@ -243,6 +243,10 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
         raise ValueError(f"{path}: cannot be read: {error}") from None
     except (expat.ExpatError, LookupError) as error:
         raise ValueError(f"{reader.place}: expected XML, whole: {error}") from None
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{reader.place}: expected XML, whole: {error}") from None  # of an odd encoding
     if not reader.names:
         raise ValueError(f"{path}: expected labels such as <label name='...'>, got none")
     return tuple(reader.names)

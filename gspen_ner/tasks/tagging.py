@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64, Shaped, UInt8
 from torch import Tensor, nn
+
+from gspen_ner.tasks.matlab import check_matlab
 
 _TAGS = (
     "animals baby bird car clouds dog female flower food indoor lake male night people plant_life portrait "
@@ -47,6 +49,7 @@ Backbone = Callable[[UInt8[Tensor, "images 3 224 224"]], Shaped[Tensor, "images 
 """A function from images, red, green and blue, to their features."""
 
 _SHORTER = 256  # the shorter side of an image is scaled to this before its middle is cut out
+_MOST_CELLS = 1 << 30  # of a sparse matrix, written out
 _MOST_PIXELS = 1 << 24  # of an image; those of MIRFLICKR are much smaller
 _IMAGE = re.compile(r"im([1-9][0-9]{0,8})\.jpg\Z")
 _MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as torchvision has them
@@ -151,13 +154,24 @@ def _matrix(path: Path) -> np.ndarray:
         raise ValueError(f"{path}: expected one matrix, got {len(found)}: {', '.join(found) or 'none'}")
     (matrix,) = found.values()
     if hasattr(matrix, "toarray"):
-        matrix = matrix.toarray()
+        matrix = _dense(path, matrix)
     if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in "buif":
         kind = getattr(matrix, "dtype", type(matrix).__name__)
         raise ValueError(f"{path}: expected a matrix of real numbers, got {kind}")
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"{path}: expected a matrix with rows and columns, got shape {matrix.shape}")
     return matrix
+
+
+def _dense(path: Path, matrix: Any) -> np.ndarray:
+    """A sparse matrix, written out; what a damaged file says of rows and columns is not trusted."""
+    if matrix.shape[0] * matrix.shape[1] > _MOST_CELLS:
+        raise ValueError(f"{path}: expected at most {_MOST_CELLS:,} cells, got shape {matrix.shape}")
+    try:
+        matrix.check_format(full_check=True)
+        return matrix.toarray()
+    except Exception as error:
+        raise ValueError(f"{path}: the sparse matrix is damaged: {error}") from None
 
 
 def _mat(path: Path) -> dict[str, Any]:
@@ -169,6 +183,11 @@ def _mat(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path}: expected a MATLAB 5 file, got version 7.3 (HDF5): save it in MATLAB with -v7 instead"
         )
+    try:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
+            check_matlab(mapped)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     try:
         content = loadmat(str(path), appendmat=False)
     except Exception as error:  # for damaged files, these are of many kinds
@@ -184,7 +203,7 @@ def _npz(path: Path) -> dict[str, Any]:
             if len(arrays.files) != 1:  # the others are not read
                 return dict.fromkeys(arrays.files)
             return dict(arrays)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # as above
         raise ValueError(f"{path}: cannot be read as an .npz file: {error}") from None
 
 
@@ -192,7 +211,7 @@ def _npy(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             return {"array": np.lib.format.read_array(file, allow_pickle=False)}
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # as above
         raise ValueError(f"{path}: cannot be read as an .npy file: {error}") from None
 
 
@@ -282,7 +301,11 @@ def _annotations(
 def _tagged_rows(file: Path, rows: dict[int, int]) -> list[int]:
     """The rows of the images whose numbers are in a file."""
     found = []
-    for place, line in enumerate(file.read_bytes().splitlines(), 1):
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+    for place, line in enumerate(lines, 1):
         text = line.strip()
         if not text:
             continue
@@ -325,7 +348,7 @@ def _image(file: Path) -> UInt8[Tensor, "3 224 224"]:
                 raise ValueError(f"it is {image.width} x {image.height} pixels, too narrow")
             wide, high = (max(_SHORTER, round(side * scale)) for side in image.size)
             scaled = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except Exception as error:  # as above
         raise ValueError(f"{file}: expected a JPEG image: {error}") from None
     left, top = (wide - SIDE) // 2, (high - SIDE) // 2
     middle = np.array(scaled.crop((left, top, left + SIDE, top + SIDE)))

@@ -185,7 +185,9 @@ class TestCountingNumbers:
     "options", [{"max_sweeps": 0}, {"tolerance": -1.0}, {"tolerance": torch.nan}], ids=str
 )
 def test_settings_are_checked(options):
-    with pytest.raises(ValueError, match="max_sweeps must be positive, tolerance not negative"):
+    with pytest.raises(
+        ValueError, match="max_sweeps and oracle_sweeps must be positive, tolerance not negative"
+    ):
         LocalPolytope(graph_of(*TRIANGLE), **options)
 
 

@@ -98,6 +98,19 @@ def test_a_zero_term_is_the_base_model_at_once(solver, temperature):
     torch.testing.assert_close(solution.value, temperature * log_z)
 
 
+def test_frank_wolfe_may_start_at_the_best_labelling():
+    problem = objective(PaddedMLP(LABELS, 4).double(), 0.0)
+    solution = solve(problem, FrankWolfe(start="maximiser"), tolerance=1e-9)
+    assert (solution.steps == 0).all()
+    assert solution.converged.all()
+    best = problem.polytope.maximiser(problem.potentials)
+    torch.testing.assert_close(solution.marginals.nodes, best.nodes)
+    smooth, same = (
+        solve(objective(None, 1.0), FrankWolfe(start=start)) for start in ("marginals", "maximiser")
+    )
+    torch.testing.assert_close(smooth.marginals.nodes, same.marginals.nodes)
+
+
 @pytest.mark.parametrize("solver", [MirrorDescent(), FrankWolfe(), MirrorDescent(schedule="sqrt")], ids=repr)
 @pytest.mark.parametrize("stop", ["gap", "change"])
 def test_results_do_not_depend_on_batch_mates(solver, stop):
@@ -229,6 +242,8 @@ def test_settings_are_checked():
         FrankWolfe(schedule="exact")
     with pytest.raises(ValueError, match="oracle must be"):
         FrankWolfe(oracle="lp")
+    with pytest.raises(ValueError, match="start must be"):
+        FrankWolfe(start="zero")
     with pytest.raises(ValueError, match="stop must be"):
         solve(problem, MirrorDescent(), stop="gaps")
     with pytest.raises(ValueError, match="must not be negative"):

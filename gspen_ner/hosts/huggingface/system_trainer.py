@@ -5,11 +5,13 @@ A system trains in minutes, so it has no checkpoints: a run that is killed train
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -22,7 +24,9 @@ from gspen_ner.hosts.huggingface.run_log import QuietProgress, UpdateClock
 from gspen_ner.recipe.systems import SystemTraining
 
 PREDICTION_BATCH = 512
-Output = Literal["predict", "marginals"]
+Output = Literal["predict", "scores", "marginals", "steps"]
+Point = dict[str, float]
+"""The `"epoch"` of an evaluation, and the score of each split by name."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,10 @@ class Examples(Dataset):
         """The first so many."""
         return Examples(self.inputs[:count], self.labels[:count])
 
+    def select(self, rows: Tensor) -> Examples:
+        """Those of the given numbers, or where true."""
+        return Examples(self.inputs[rows], self.labels[rows])
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -57,6 +65,8 @@ class Trained:
     """A training example's, on average over the last epoch; 0 without a global term."""
     negative_losses: float
     """The share of examples whose inference ended below the gold labels, likewise."""
+    curve: tuple[Point, ...] = ()
+    """What each evaluation found on dev, and on what else was watched."""
 
 
 def train_system(
@@ -67,6 +77,7 @@ def train_system(
     training: SystemTraining,
     seed: int,
     output: Output = "predict",
+    watch: Mapping[str, Examples] = MappingProxyType({}),
 ) -> Trained:
     """Train what requires gradients; the system ends with its best weights on dev.
 
@@ -78,10 +89,11 @@ def train_system(
         training: how.
         seed: of dropout and of the order of examples.
         output: what predictions are: `"predict"`, labels, or `"marginals"`, probabilities.
+        watch: what else is scored at each evaluation, for the `curve`; decides nothing.
     """
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
-        trainer = SystemTrainer(system, train, dev, score, training, seed, folder, output)
+        trainer = SystemTrainer(system, train, dev, score, training, seed, folder, output, watch)
         trainer.train()
         if trainer.state.global_step % trainer.evaluated_every:
             trainer.evaluate()
@@ -90,11 +102,12 @@ def train_system(
     an_epoch = -(-len(train) // training.batch_size)
     steps, negative = (statistics.fmean(values) for values in zip(*trainer.watched[-an_epoch:], strict=True))
     seconds = an_epoch * trainer.clock.seconds
-    return Trained(trainer.best_score, trainer.best_update, seconds, steps, negative)
+    found = (trainer.best_score, trainer.best_update, seconds, steps, negative)
+    return Trained(*found, tuple(trainer.curve))
 
 
 def predictions(system: nn.Module, inputs: Tensor, output: Output = "predict") -> Tensor:
-    """The labels that a system predicts, or its probabilities of all labels."""
+    """The labels that a system predicts, its scores or probabilities of all, or its steps of inference."""
     predict = getattr(system, output)
     was_training = system.training
     system.eval()
@@ -117,10 +130,12 @@ class SystemTrainer(Trainer):
         seed: int,
         folder: str,
         output: Output,
+        watch: Mapping[str, Examples],
     ) -> None:
         self.dev, self.score, self.training, self.output = dev, score, training, output
+        self.watch, self.curve = watch, list[Point]()
         self.best: dict[str, Tensor] | None = None
-        self.best_score, self.best_update, self.worse = -1.0, 0, 0
+        self.best_score, self.best_update, self.worse = -math.inf, 0, 0
         self.clock = UpdateClock()
         self.evaluated_every = max(training.evaluate_every, -(-len(train) // training.batch_size))
         self.watched: list[tuple[float, float]] = []
@@ -128,14 +143,17 @@ class SystemTrainer(Trainer):
         optimizer: torch.optim.Optimizer = torch.optim.Adam(learned, training.learning_rate)
         if training.optimizer == "sgd":
             optimizer = torch.optim.SGD(learned, training.learning_rate, training.momentum)
-        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+        falls = training.schedule == "linear"
+        rate = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: max(0.0, 1 - step / training.max_updates) if falls else 1.0
+        )
         super().__init__(
             model=system,
             args=self._arguments(seed, folder),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=_as_it_is,
-            optimizers=(optimizer, constant),
+            optimizers=(optimizer, rate),
             callbacks=[self.clock],
         )
         self.remove_callback(PrinterCallback)
@@ -170,7 +188,14 @@ class SystemTrainer(Trainer):
         """The score on dev; stops the training when it has not risen for too long."""
         model = self.model
         assert isinstance(model, nn.Module)
-        value = self.score(predictions(model, self.dev.inputs, self.output), self.dev.labels)
+        epoch = round(self.state.epoch or 0.0, 3)
+        if not self.curve or self.curve[-1]["epoch"] != epoch:  # Trainer asks twice at the end of an epoch
+            scores = {
+                name: self.score(predictions(model, examples.inputs, self.output), examples.labels)
+                for name, examples in ({"dev": self.dev} | dict(self.watch)).items()
+            }
+            self.curve.append({"epoch": epoch} | scores)
+        value = self.curve[-1]["dev"]
         if value > self.best_score:
             learned = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
             self.best = {name: weight.detach().clone() for name, weight in learned.items()}
