@@ -26,7 +26,12 @@ _LEAST = 0.05
 
 
 class ScoredSpan(NamedTuple):
-    """A span and its exact probability."""
+    """A span and its exact probability.
+
+    Example:
+        >>> ScoredSpan(Span(0, 2, "PER"), 0.93).probability
+        0.93
+    """
 
     span: Span
     probability: float
@@ -66,7 +71,15 @@ def span_probabilities(
 
 
 def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5) -> list[list[ScoredSpan]]:
-    """Every span of any width whose probability is at least `minimum`; they may overlap."""
+    """Every span of any width whose probability is at least `minimum`; they may overlap.
+
+    Example:
+        >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
+        >>> chain = Chain(torch.tensor([2]))
+        >>> theta = chain.potentials(torch.tensor([[[0.0, 5.0, 0.0], [5.0, 0.0, 0.0]]]), torch.zeros(3, 3))
+        >>> [scored.span for scored in likely_spans(theta, chain, labels)[0]]
+        [Span(start=0, end=1, type='PER')]
+    """
     found: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
     for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
         fits = (torch.arange(table.shape[1]) + width <= chain.lengths[:, None].cpu())[..., None]
@@ -89,6 +102,14 @@ def decode_spans(
         labels: their labels.
         threshold: lambda, tuned on held-out data; None finds the one that maximises the expected F1 of
             this batch as a whole (if that is at least 0.1), so give it as many sentences as you can.
+
+    Example:
+        >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
+        >>> chain = Chain(torch.tensor([2]))
+        >>> theta = chain.potentials(torch.tensor([[[0.0, 5.0, 0.0], [5.0, 0.0, 0.0]]]), torch.zeros(3, 3))
+        >>> span, probability = decode_spans(theta, chain, labels)[0][0]
+        >>> span, round(probability, 2)
+        (Span(start=0, end=1, type='PER'), 0.98)
     """
     if threshold is not None:
         candidates = likely_spans(theta, chain, labels, threshold)

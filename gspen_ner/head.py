@@ -28,7 +28,15 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
 
 
 class HeadLoss(NamedTuple):
-    """The losses of a batch, and what there is to know about the inference behind them."""
+    """The losses of a batch, and what there is to know about the inference behind them.
+
+    Example:
+        >>> from gspen_ner import Chain, Sharpness
+        >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
+        >>> found = GSPENHead(Sharpness(3), cost=0.0).loss(Parts(torch.zeros(1, 2, 3)), chain, gold)
+        >>> found.loss.detach(), found.negative, found.solution.steps  # a new term: the CRF's likelihood
+        (tensor([2.1972], dtype=torch.float64), tensor([False]), tensor([0]))
+    """
 
     loss: Float[Tensor, " B"]
     negative: Bool[Tensor, " B"]
@@ -84,6 +92,12 @@ class GSPENHead(nn.Module):
         self.temperature, self.cost = temperature, cost
         self.loss_function, self.positive_part = losses[loss], positive_part
         self.max_steps, self.tolerance, self.stop = max_steps, tolerance, stop
+
+    @property
+    def couples_documents(self) -> bool:
+        """Whether the term scores documents as a whole, so that their sentences must share a batch."""
+        one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
+        return self.term.groups(one) is not None
 
     def infer(
         self,

@@ -25,7 +25,12 @@ _MUST_GO_ON = {"BIO": "", "BIOES": "BI"}  # prefixes after which the span may no
 
 
 class Span(NamedTuple):
-    """Tokens start..end-1 are an entity of this type."""
+    """Tokens start..end-1 are an entity of this type.
+
+    Example:
+        >>> Span(0, 2, "PER")
+        Span(start=0, end=2, type='PER')
+    """
 
     start: int
     end: int
@@ -113,7 +118,12 @@ def follows(before: str, after: str, scheme: Scheme) -> bool:
 
 
 def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """The entities of a tagged sentence, read strictly."""
+    """The entities of a tagged sentence, read strictly.
+
+    Example:
+        >>> spans_of_tags(["B-LOC", "I-LOC", "O", "I-LOC"], "BIO")  # the last one continues nothing
+        [Span(start=0, end=2, type='LOC')]
+    """
     for tag in tags:
         check_tag(tag, scheme)
     spans = []

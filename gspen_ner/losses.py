@@ -26,7 +26,15 @@ from gspen_ner.solvers.solve import Solution
 def negative_log_likelihood(
     potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """Log Z - score of the gold labels: what a CRF is trained with."""
+    """Log Z - score of the gold labels: what a CRF is trained with.
+
+    Example:
+        >>> from gspen_ner import Chain
+        >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> negative_log_likelihood(potentials, chain, gold)  # one of nine labellings
+        tensor([2.1972], dtype=torch.float64)
+    """
     return -polytope.log_likelihood(potentials, labels)
 
 
@@ -40,6 +48,13 @@ def linear_hinge(
     """The structured hinge of a model without a global term.
 
     With temperature 1 and cost 0 it is the negative log likelihood, with temperature 0 the structured SVM's.
+
+    Example:
+        >>> from gspen_ner import Chain
+        >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> linear_hinge(potentials, chain, gold, temperature=0.0)  # two labels may be wrong
+        tensor([2.], dtype=torch.float64)
     """
     score = polytope.score(potentials, labels)
     check_gold(score)
@@ -60,6 +75,15 @@ def structured_hinge(
         objective: F with the cost, in the autograd graph; the one that was solved.
         solution: where inference ended. Below the gold labels' value, the loss is negative.
         labels: gold labels.
+
+    Example:
+        >>> from gspen_ner import Chain, Context, MirrorDescent, solve
+        >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
+        >>> solution = solve(objective, MirrorDescent())
+        >>> structured_hinge(objective, solution, gold)  # without a term or cost, the CRF's
+        tensor([2.1972], dtype=torch.float64)
     """
     f = objective.potentials
     gold = objective.polytope.vertex(labels, f)
@@ -82,6 +106,15 @@ def fixed_point_likelihood(
 
     Convex in a term that is quadratic in p, such as `DocumentConsistency`; nothing is differentiated
     through the solver.
+
+    Example:
+        >>> from gspen_ner import Chain, Context, MirrorDescent, solve
+        >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
+        >>> solution = solve(objective, MirrorDescent())
+        >>> fixed_point_likelihood(objective, solution, gold)  # without a term or cost, the CRF's
+        tensor([2.1972], dtype=torch.float64)
     """
     tau, polytope = objective.temperature, objective.polytope
     if tau == 0:

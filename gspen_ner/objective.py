@@ -32,6 +32,17 @@ class Objective:
         temperature: weight of the entropy; 1 gives the CRF's marginals, 0 its best labelling.
         cost: added to the scores in loss-augmented inference; the term never sees it.
         noise: the term's dropout masks; None in evaluation.
+
+    Example:
+        >>> from gspen_ner import Chain
+        >>> chain = Chain(torch.tensor([2]))
+        >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> gold = chain.vertex(torch.tensor([[0, 1]]), potentials)
+        >>> context = Context.of_lengths(chain.lengths, 2)
+        >>> objective = Objective(potentials, chain, None, context, cost=hamming_cost(gold))
+        >>> objective.linear.nodes
+        tensor([[[0., 1., 1.],
+                 [1., 0., 1.]]])
     """
 
     potentials: Parts
@@ -118,6 +129,11 @@ class Objective:
 
 
 def hamming_cost(gold: Parts, weight: float = 1.0) -> Parts:
-    """`weight` for every wrong label: the paper's L(y, y'), as scores of nodes."""
+    """`weight` for every wrong label: the paper's L(y, y'), as scores of nodes.
+
+    Example:
+        >>> hamming_cost(Parts(torch.tensor([[[1.0, 0.0, 0.0]]])), weight=2.0).nodes
+        tensor([[[0., 2., 2.]]])
+    """
     present = gold.nodes.sum(-1, keepdim=True)
     return Parts(weight * (present - gold.nodes))

@@ -1,6 +1,7 @@
 """What a recipe does: train the base model, train the global term on top of it, evaluate, keep the best.
 
 run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the best model)
+                entities-dev.json  entities-test.json  (what it finds)
                 base/  term/  one folder a stage: best/, checkpoints/ while it runs, done.json after
 """
 
@@ -13,11 +14,16 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from gspen_ner.experiments.corpus import Corpus
+from gspen_ner.experiments.entities_file import FoundEntities
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.recipe import TaggerRecipe
-from gspen_ner.tasks.ner_metrics import Evaluation, evaluate
+from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.tasks.ner_metrics import TERM_SYSTEMS, Evaluation, evaluate_predictions
+from gspen_ner.tasks.predictions import SentenceTagger
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +37,25 @@ class Results:
     seconds_an_epoch: dict[str, float]
     dev: Evaluation
     test: Evaluation | None = None
+
+
+_RESULTS = TypeAdapter(Results)
+
+
+def read_results(file: Path) -> Results:
+    """What a run has written as results.json.
+
+    Raises:
+        ValueError: it is not there, or not such a file.
+    """
+    try:
+        return _RESULTS.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        raise ValueError(f"{file}: no such file; is {file.parent} a finished run?") from None
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise ValueError(f"{file}: not the results of one run: {error.errors()[0]['msg']}") from None
 
 
 class Run(ABC):
@@ -56,7 +81,7 @@ class Run(ABC):
     @property
     def has_term(self) -> bool:
         """Whether a term is trained on top of the base model."""
-        return self.recipe.system in ("spen", "gspen")
+        return self.recipe.system in TERM_SYSTEMS
 
     def base_f1(self) -> float:
         """The trained base model's F1 on dev."""
@@ -72,8 +97,8 @@ class Run(ABC):
         write_folder(model, lambda new: shutil.copytree(best, new, dirs_exist_ok=True))
         logger.info("evaluating the best model")
         tagger = load_tagger(model)
-        dev = evaluate(tagger, self.corpus.dev)
-        test = None if self.corpus.test is None else evaluate(tagger, self.corpus.test)
+        dev = self._evaluate(tagger, "dev", self.corpus.dev)
+        test = None if self.corpus.test is None else self._evaluate(tagger, "test", self.corpus.test)
         seconds = {
             stage.parent.name: json.loads(stage.read_text(encoding="utf-8"))["seconds_an_epoch"]
             for stage in sorted(self.folder.glob("*/done.json"))
@@ -81,3 +106,9 @@ class Run(ABC):
         results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
         write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         return results
+
+    def _evaluate(self, tagger: SentenceTagger, split: str, sentences: list[TaggedSentence]) -> Evaluation:
+        """Score the best model on a split, and keep what it found."""
+        predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+        FoundEntities.of(sentences, predictions, self.has_term).save(self.folder, split)
+        return evaluate_predictions(sentences, predictions, self.has_term)

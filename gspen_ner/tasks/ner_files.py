@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,6 +125,8 @@ def read_lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise ValueError(f"{path}: a folder, expected a file") from None
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def decode_lines(path: Path, content: bytes) -> list[str]:
@@ -136,13 +139,18 @@ def decode_lines(path: Path, content: bytes) -> list[str]:
 
 
 def column_sentences(
-    path: Path, lines: Sequence[str], token_column: int, tag_column: int | None
+    path: Path,
+    lines: Iterable[str],
+    token_column: int,
+    tag_column: int | None,
+    first_line: int = 1,
+    document: int = -1,
 ) -> Iterator[RawSentence]:
     """Sentences of columns; blank lines end them, and a line that begins with -DOCSTART- a document."""
     tokens: list[str] = []
     tags: list[str] = []
-    document, start, width = -1, 0, None
-    for number, line in enumerate([*lines, ""], 1):
+    start, width = 0, None
+    for number, line in enumerate(chain(lines, [""]), first_line):
         columns = re.findall(r"[^ \t]+", line)  # other white space may be part of a token
         if not columns or DOCUMENT_MARK in (columns[0], *columns[token_column : token_column + 1 or None]):
             if tokens:
@@ -173,25 +181,44 @@ def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterato
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-        entry = entry if isinstance(entry, dict) else {}
+        entry = json_object(path, number, line)
         tokens: Any = entry.get("tokens")
-        if not _strings(tokens):
-            raise ValueError(f"{path}:{number}: expected an object with 'tokens', a list of strings")
+        check_tokens(path, number, tokens)
         tags: Any = entry.get("tags") if with_tags else ["O"] * len(tokens)
         if not _strings(tags) or len(tokens) != len(tags):
             raise ValueError(f"{path}:{number}: expected 'tags', a list of {len(tokens)} strings")
-        if "" in tokens:
-            raise ValueError(f"{path}:{number}: a token is empty")
-        if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
-            raise ValueError(f"{path}:{number}: a token has half of a character (a lone surrogate)")
+        if any(has_half_characters(tag) for tag in tags):
+            raise ValueError(f"{path}:{number}: a tag has half of a character (a lone surrogate)")
         if tokens:
             name = entry.get("document")
+            if isinstance(name, list | dict):
+                raise ValueError(f"{path}:{number}: expected a name or number as 'document'")
             document = -1 if name is None else documents.setdefault(str(name), len(documents))
             yield RawSentence(tokens, tags, document, number)
+
+
+def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    """The object that a line holds; an empty one if it holds something else."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+    return entry if isinstance(entry, dict) else {}
+
+
+def check_tokens(path: Path, number: int, tokens: Any, name: str = "tokens") -> None:
+    """Refuse what is no list of tokens."""
+    if not _strings(tokens):
+        raise ValueError(f"{path}:{number}: expected an object with {name!r}, a list of strings")
+    if "" in tokens:
+        raise ValueError(f"{path}:{number}: a token is empty")
+    if any(has_half_characters(token) for token in tokens):
+        raise ValueError(f"{path}:{number}: a token has half of a character (a lone surrogate)")
+
+
+def has_half_characters(text: str) -> bool:
+    """Whether a text cannot be written as UTF-8."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _strings(value: object) -> bool:

@@ -13,9 +13,10 @@ from typing import get_args
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Scheme, Span, check_tag, spans_of_tags, tags_of_spans
 from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.predictions import SentenceTagger
+from gspen_ner.tasks.predictions import Prediction, SentenceTagger
 
 Spans = Sequence[Sequence[Span]]
+TERM_SYSTEMS = ("spen", "gspen")  # that have a global term
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,24 @@ class Evaluation:
 def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
     """Score a tagger against gold tags and, if it has a global term, its base model beside it."""
     predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    return evaluate_predictions(sentences, predictions, tagger.system in TERM_SYSTEMS)
+
+
+def evaluate_predictions(
+    sentences: Sequence[TaggedSentence], predictions: Sequence[Prediction], has_term: bool
+) -> Evaluation:
+    """The same for what a tagger has said already.
+
+    Args:
+        sentences: with gold tags.
+        predictions: of these sentences.
+        has_term: whether the tagger has a global term.
+    """
     spans = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
     lengths = [len(sentence.tokens) for sentence in sentences]
     base = [prediction.base_entities for prediction in predictions]
     assessed = assess(spans, base, lengths)
-    if tagger.system not in ("spen", "gspen"):
+    if not has_term:
         return Evaluation(len(sentences), assessed)
     full = [prediction.entities for prediction in predictions]
     before, after = ([[entity.span for entity in row] for row in rows] for rows in (base, full))

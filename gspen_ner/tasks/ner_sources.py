@@ -8,6 +8,7 @@ newswire:DOCUMENTS:SEED          generated documents; see `newswire`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def _from_dataset(
     names = getattr(inner, "names", None)
     documents: dict[object, int] = {}
     raw = []
-    for number, row in enumerate(dataset, 1):
+    for number, row in enumerate(_rows(source, dataset), 1):
         words, found = row[tokens], row[tags]
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError(f"{source}:{number}: expected a list of strings as {tokens}, got {words!r}")
@@ -108,6 +109,13 @@ def _from_dataset(
         if words or found:
             raw.append(RawSentence(words, found, place, number))
     return tagged(Path(source), raw, scheme, strict)
+
+
+def _rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
+    try:
+        yield from dataset
+    except Exception as error:  # pyarrow's own, and those of columns that datasets cannot decode
+        raise ValueError(f"{source}: cannot be read: {error}") from None
 
 
 def _column(source: str, dataset: Any, wanted: Column, usual: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gspen_ner.tasks.ner_files import (
     DOCUMENT_MARK,
@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+LONGEST = 512
 _ENDS = (".", "!", "?")
 
 
@@ -40,6 +42,39 @@ def tokenise(text: str) -> list[str]:
         ['Mr.', 'Halden', "'s", 'U.S.', 'trip', 'cost', '3,500', 'euros', '.']
     """
     return _TOKEN.findall(text)
+
+
+class LocatedSentence(NamedTuple):
+    """A sentence of a text: its tokens, the character each begins at, and the number of its document."""
+
+    tokens: tuple[str, ...]
+    starts: tuple[int, ...]
+    document: int
+
+
+def split_text(text: str) -> list[LocatedSentence]:
+    """The same sentences as `read_text` gives of a text's lines, with their places in it.
+
+    But none has more than LONGEST tokens: what has is a list or a table, and may come from anyone.
+
+    Example:
+        >>> split_text("Rome won.  Paris lost!")[1]
+        LocatedSentence(tokens=('Paris', 'lost', '!'), starts=(11, 17, 21), document=0)
+    """
+    found: list[LocatedSentence] = []
+    document, fresh = -1, True
+    for line in _LINE.finditer(text):
+        matches = list(_TOKEN.finditer(text, line.start(), line.end()))
+        if not matches:
+            fresh = True
+            continue
+        document, fresh = document + fresh, False
+        tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
+        found += [
+            LocatedSentence(tuple(tokens[part]), tuple(starts[part]), document)
+            for part in _sentences(tokens, LONGEST)
+        ]
+    return found
 
 
 def read_text(lines: Iterable[str]) -> list[TaggedSentence]:
@@ -57,7 +92,8 @@ def read_text(lines: Iterable[str]) -> list[TaggedSentence]:
             fresh = True
             continue
         document, fresh = document + fresh, False
-        found += [TaggedSentence(part, ("O",) * len(part), document) for part in _sentences(tokens)]
+        parts = [tuple(tokens[part]) for part in _sentences(tokens)]
+        found += [TaggedSentence(part, ("O",) * len(part), document) for part in parts]
     return found
 
 
@@ -75,7 +111,7 @@ def read_untagged(
     path = Path("<standard input>" if source == "-" else source)
     lines = decode_lines(path, sys.stdin.buffer.read()) if source == "-" else read_lines(path)
     if kind == "auto":
-        kind = _guess(path, lines)
+        kind = guess_kind(path, lines)
     if kind == "text":
         return read_text(lines)
     if kind == "jsonl":
@@ -85,7 +121,7 @@ def read_untagged(
     return tagged(path, list(raw), "BIO", strict=False).sentences
 
 
-def _guess(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
+def guess_kind(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
     """JSON if every line begins like it; columns if a document mark is there or all lines end in a tag."""
     filled = [line for line in lines if line.strip()]
     if path.suffix in (".jsonl", ".json") or (filled and all(line.startswith("{") for line in filled)):
@@ -97,11 +133,12 @@ def _guess(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"
     return "conll" if same and all(re.fullmatch(r"O|[BIES]-\S+", row[-1]) for row in columns) else "text"
 
 
-def _sentences(tokens: list[str]) -> Iterator[tuple[str, ...]]:
-    """Cut behind a full stop that an upper-case letter or nothing follows."""
+def _sentences(tokens: list[str], longest: int | None = None) -> Iterator[slice]:
+    """Cut behind a full stop that an upper-case letter or nothing follows, or behind so many tokens."""
     start = 0
     for position, token in enumerate(tokens):
         following = tokens[position + 1] if position + 1 < len(tokens) else ""
-        if not following or (token in _ENDS and following[:1].isupper()):
-            yield tuple(tokens[start : position + 1])
+        ends = not following or (token in _ENDS and following[:1].isupper())
+        if ends or position + 1 - start == longest:
+            yield slice(start, position + 1)
             start = position + 1

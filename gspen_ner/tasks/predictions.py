@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Float
+from tqdm.auto import tqdm
 
 from gspen_ner.decode import ScoredSpan, label_lists, span_probabilities
 from gspen_ner.labels import Labels, Span, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
+from gspen_ner.solvers import Solution
 from gspen_ner.tasks.ner_files import DOCUMENT_MARK
 
 
@@ -23,6 +28,23 @@ class Labelling(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Workings:
+    """How a prediction came about.
+
+    Args:
+        base_marginals: the probability of each label of each token, without the global term.
+        marginals: likewise with it; `base_marginals` itself if there is none.
+        residuals: of inference, before its first and after each of its steps; empty without a global term.
+        converged: whether the last of them is below the tolerance.
+    """
+
+    base_marginals: Float[np.ndarray, "T L"]
+    marginals: Float[np.ndarray, "T L"]
+    residuals: tuple[float, ...] = ()
+    converged: bool = True
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a model says of one sentence.
 
@@ -31,17 +53,41 @@ class Prediction:
         entities: with their exact marginal probabilities.
         base_entities: what the model says without its global term.
         k_best: the best labellings, best first; empty if they were not asked for.
+        workings: how it came about; None if that was not asked for, or the sentence has no tokens.
     """
 
     tokens: tuple[str, ...]
     entities: list[ScoredSpan]
     base_entities: list[ScoredSpan]
     k_best: list[Labelling]
+    workings: Workings | None = None
 
     @property
     def tags(self) -> list[str]:
         """The entities as BIO tags."""
         return tags_of_spans([entity.span for entity in self.entities], len(self.tokens), "BIO")
+
+
+class Scored(NamedTuple):
+    """Scores of some sentences as chains, to decode.
+
+    Args:
+        rows: which sentences.
+        base: of the base model alone.
+        theta: with the global term; `base` itself if there is none.
+        chain: of both.
+        solution: of inference with the global term, if there is one.
+    """
+
+    rows: list[int]
+    base: Parts
+    theta: Parts
+    chain: Chain
+    solution: Solution | None = None
+
+    def without_base(self) -> Scored:
+        """The same for those who do not ask what the base model says: it is then not decoded."""
+        return self._replace(base=self.theta)
 
 
 class SentenceTagger(Protocol):
@@ -51,37 +97,96 @@ class SentenceTagger(Protocol):
     system: str
     """`"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
 
+    @property
+    def couples_documents(self) -> bool:
+        """Whether the sentences of a document are inferred together."""
+
+    def scores(
+        self,
+        sentences: Sequence[Sequence[str]],
+        documents: Sequence[int] | None = None,
+        record_trace: bool = False,
+    ) -> Iterator[Scored]:
+        """Scores of all sentences that have words, a batch at a time, in any order; `theta` is decoded.
+
+        Args:
+            sentences: tokens of each.
+            documents: equal numbers for sentences of one document; None if each stands alone.
+            record_trace: whether solutions tell of every step of inference.
+        """
+
     def tag(
-        self, sentences: Sequence[Sequence[str]], documents: Sequence[int] | None = None, k_best: int = 0
+        self,
+        sentences: Sequence[Sequence[str]],
+        documents: Sequence[int] | None = None,
+        k_best: int = 0,
+        workings: bool = False,
     ) -> list[Prediction]:
-        """Entities of sentences.
+        """Entities of sentences; a progress bar appears if it takes long and someone is watching.
 
         Args:
             sentences: tokens of each.
             documents: equal numbers for sentences of one document; None if each stands alone.
             k_best: how many labellings to give besides.
+            workings: also say how each prediction came about.
         """
 
 
+def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:
+    """The same, with a progress bar if it takes long and someone is watching."""
+    with tqdm(total=sentences, desc="tagging", delay=2, leave=False, disable=None) as bar:
+        for batch in scored:
+            yield batch
+            bar.update(len(batch.rows))
+
+
+def predict_all(
+    sentences: Sequence[Sequence[str]],
+    scored: Iterable[Scored],
+    labels: Labels,
+    k_best: int = 0,
+    workings: bool = False,
+) -> list[Prediction]:
+    """What the scores of a tagger say of all its sentences.
+
+    Args:
+        sentences: tokens of each.
+        scored: what the tagger's `scores` gives of them; with their trace, if workings are wanted.
+        labels: the tagger's.
+        k_best: labellings to give besides.
+        workings: also say how each prediction came about.
+    """
+    found = [Prediction(tuple(tokens), [], [], []) for tokens in sentences]
+    for batch in scored:
+        words = [sentences[row] for row in batch.rows]
+        some = predictions_of(words, batch, labels, k_best, workings)
+        for row, prediction in zip(batch.rows, some, strict=True):
+            found[row] = prediction
+    return found
+
+
 def predictions_of(
-    sentences: Sequence[Sequence[str]], base: Parts, theta: Parts, chain: Chain, labels: Labels, k_best: int
+    sentences: Sequence[Sequence[str]], scored: Scored, labels: Labels, k_best: int, workings: bool = False
 ) -> list[Prediction]:
     """What the scores of a batch say of its sentences.
 
     Args:
         sentences: tokens of each.
-        base: scores of the base model alone.
-        theta: scores with the global term; `base` itself if there is none.
-        chain: of both.
-        labels: of both.
+        scored: their scores.
+        labels: of these.
         k_best: labellings to give besides.
+        workings: also say how each prediction came about.
     """
+    _, base, theta, chain, solution = scored
     full = _entities(theta, chain, labels)
     alone = full if theta is base else _entities(base, chain, labels)
     best = _labellings(theta, chain, labels, k_best) if k_best else [[] for _ in sentences]
+    how = workings_of(base, theta, chain, solution) if workings else [None] * len(sentences)
     return [
-        Prediction(tuple(tokens), entities, base_entities, labellings)
-        for tokens, entities, base_entities, labellings in zip(sentences, full, alone, best, strict=True)
+        Prediction(tuple(tokens), entities, base_entities, labellings, own_workings)
+        for tokens, entities, base_entities, labellings, own_workings in zip(
+            sentences, full, alone, best, how, strict=True
+        )
     ]
 
 
@@ -92,6 +197,30 @@ def _entities(theta: Parts, chain: Chain, labels: Labels) -> list[list[ScoredSpa
         [ScoredSpan(span, probability) for span, probability in zip(*row, strict=True)]
         for row in zip(spans, probabilities, strict=True)
     ]
+
+
+def workings_of(base: Parts, theta: Parts, chain: Chain, solution: Solution | None) -> list[Workings]:
+    """How the predictions of a batch came about.
+
+    Args:
+        base: scores of the base model alone.
+        theta: scores with the global term; `base` itself if there is none.
+        chain: of both.
+        solution: of inference with the global term, with its trace.
+    """
+    before = _node_marginals(base, chain)
+    after = before if theta is base else _node_marginals(theta, chain)
+    if solution is None or solution.trace is None:
+        return [Workings(*tables) for tables in zip(before, after, strict=True)]
+    residuals = zip(solution.trace.residual.T.tolist(), solution.steps.tolist(), strict=True)
+    walked = [tuple(row[: steps + 1]) for row, steps in residuals]
+    rows = zip(before, after, walked, solution.converged.tolist(), strict=True)
+    return [Workings(*row) for row in rows]
+
+
+def _node_marginals(theta: Parts, chain: Chain) -> list[np.ndarray]:
+    nodes = chain.sums(theta, with_edges=False)[1].nodes.float().cpu().numpy()
+    return [table[:length] for table, length in zip(nodes, chain.lengths.tolist(), strict=True)]
 
 
 def _labellings(theta: Parts, chain: Chain, labels: Labels, k: int) -> list[list[Labelling]]:

@@ -7,6 +7,7 @@ from gspen_ner.terms.document import DocumentConsistency, match_mentions, mentio
 from gspen_ner.terms.nlstruct import NLStruct
 from gspen_ner.terms.padded_mlp import PaddedMLP
 from gspen_ner.terms.region_mlp import RegionMLP
+from gspen_ner.terms.sharpness import Sharpness
 from gspen_ner.terms.term import Context, GlobalTerm, TermSum
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NLStruct",
     "PaddedMLP",
     "RegionMLP",
+    "Sharpness",
     "TermSum",
     "make_term",
     "match_mentions",
@@ -27,6 +29,7 @@ TERMS: dict[str, type[GlobalTerm]] = {
     "padded_mlp": PaddedMLP,
     "convolution": Convolution,
     "document": DocumentConsistency,
+    "sharpness": Sharpness,
     "region_mlp": RegionMLP,
     "nlstruct": NLStruct,
 }

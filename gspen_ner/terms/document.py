@@ -75,6 +75,11 @@ def match_mentions(
 
     A mention is a token with an upper-case letter, and case does not distinguish mentions: "Paris" and
     "PARIS" are one, "paris" is none. Tokens that are no mention, and padding, are -1.
+
+    Example:
+        >>> match_mentions([["Paris", "won"], ["PARIS", "Saint-Germain"]], documents=[0, 0])
+        tensor([[ 0, -1],
+                [ 0,  1]])
     """
     result = torch.full((len(sentences), max(map(len, sentences), default=0)), -1)
     for row, numbers in enumerate(mention_numbers(sentences, documents)):

@@ -32,6 +32,11 @@ class Context:
         documents: `[B]`, equal numbers for sentences of one document; None if each stands alone.
         mentions: `[B, N]`, equal numbers for mentions of the same thing in the same document, -1 for
             tokens that are none; see `match_mentions`.
+
+    Example:
+        >>> Context.of_lengths(torch.tensor([3, 1]), positions=3).mask
+        tensor([[ True,  True,  True],
+                [ True, False, False]])
     """
 
     mask: Bool[Tensor, "B N"]
@@ -64,7 +69,17 @@ class Context:
 
 
 class GlobalTerm(nn.Module, ABC):
-    """A score of marginals that need not decompose over nodes and edges."""
+    """A score of marginals that need not decompose over nodes and edges.
+
+    Example:
+        >>> class Agreement(GlobalTerm):
+        ...     def forward(self, potentials, marginals, context, noise=None):
+        ...         return (marginals.nodes[:, :-1] * marginals.nodes[:, 1:]).sum((1, 2))
+        >>> same = Parts(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]))
+        >>> value, slope = Agreement().value_and_grad(same, same, Context.of_lengths(torch.tensor([2]), 2))
+        >>> value
+        tensor([1.])
+    """
 
     edge_inputs: Literal["none", "counts", "positions"] = "none"
     """Whether the term reads edge marginals: not at all, as expected counts, or per position."""
@@ -106,7 +121,14 @@ class GlobalTerm(nn.Module, ABC):
 
 
 class TermSum(GlobalTerm):
-    """The sum of several terms; also written `first + second`."""
+    """The sum of several terms; also written `first + second`.
+
+    Example:
+        >>> from gspen_ner import Convolution, Sharpness
+        >>> both = Convolution(num_labels=3) + Sharpness(num_labels=3)
+        >>> [type(term).__name__ for term in both.terms]
+        ['Convolution', 'Sharpness']
+    """
 
     def __init__(self, *terms: GlobalTerm) -> None:
         super().__init__()

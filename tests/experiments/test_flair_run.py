@@ -55,6 +55,14 @@ def test_the_folder_holds_what_any_run_holds(run):
     assert results["test"]["full"]["score"]["micro"]["support"] > 0
 
 
+def test_a_report_is_made_of_it(run, tmp_path):
+    result = gspen_ner("report", run, "newswire:4:3", "-o", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "report.html").read_text()
+    for words in ("Learning curves", "Convergence of inference", "CRF + GSPEN", '"m":["', '"r":['):
+        assert words in page
+
+
 def test_evaluate_and_predict_take_it(run, tmp_path):
     file = tmp_path / "scores.json"
     result = gspen_ner("evaluate", run, "newswire:4:3", "--json", file)

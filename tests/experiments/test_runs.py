@@ -64,6 +64,7 @@ class TestTheFolderOfARun:
     def test_holds_what_is_promised_and_nothing_else(self, trained):
         assert files_of(trained) == {
             "recipe.yaml", "metrics.jsonl", "results.json", "log.txt",
+            "entities-dev.json", "entities-test.json",
             *(f"model/{file}" for file in MODEL_FILES), *stage_files("base"), *stage_files("term"),
         }  # fmt: skip
 

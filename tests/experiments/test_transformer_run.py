@@ -97,7 +97,8 @@ class TestTheFolderOfARun:
         assert {"config.json", "model.safetensors", "README.md", "tokenizer.json"} < model
         assert {name.rpartition(".")[2] for name in model} == {"json", "safetensors", "md"}
         assert files_of(run) == {
-            "recipe.yaml", "metrics.jsonl", "results.json", "log.txt", "base/done.json", "term/done.json",
+            "recipe.yaml", "metrics.jsonl", "results.json", "log.txt",
+            "entities-dev.json", "entities-test.json", "base/done.json", "term/done.json",
             *(f"{folder}/{file}" for folder in ("model", "base/best", "term/best") for file in model),
         }  # fmt: skip
 

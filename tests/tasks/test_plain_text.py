@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gspen_ner.tasks.plain_text import read_text, read_untagged, tokenise
+from gspen_ner.tasks.plain_text import LONGEST, read_text, read_untagged, split_text, tokenise
 
 
 @pytest.mark.parametrize(
@@ -184,3 +184,17 @@ def test_any_text_is_read_or_refused(tmp_path_factory, text, kind):
     for sentence in found:
         assert sentence.tokens
         assert len(sentence.tokens) == len(sentence.tags)
+
+
+@given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aB1'. !\r\n\t😀"))))
+def test_split_text_knows_where_everything_stands(text):
+    found = split_text(text)
+    lines = re.split(r"\r\n|\n|\r", text)
+    assert [(s.tokens, s.document) for s in found] == [(s.tokens, s.document) for s in read_text(lines)]
+    for sentence in found:
+        for token, start in zip(sentence.tokens, sentence.starts, strict=True):
+            assert text[start : start + len(token)] == token
+
+
+def test_split_text_bounds_sentences():
+    assert [len(s.tokens) for s in split_text("a " * (LONGEST + 3))] == [LONGEST, 3]

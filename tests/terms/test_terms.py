@@ -14,6 +14,7 @@ from gspen_ner import (
     DocumentConsistency,
     PaddedMLP,
     Parts,
+    Sharpness,
     TermSum,
     match_mentions,
 )
@@ -256,8 +257,9 @@ def test_an_mlp_for_another_number_of_labels_is_refused():
         PaddedMLP(3, 10, edge_inputs="positions", read_potentials=True),
         Convolution(3),
         DocumentConsistency(3),
+        Sharpness(3),
     ],
-    ids=["mlp", "windowed mlp", "mlp of everything", "convolution", "document"],
+    ids=["mlp", "windowed mlp", "mlp of everything", "convolution", "document", "sharpness"],
 )
 def test_a_new_term_scores_exactly_zero(term):
     potentials, marginals, context = make_batch()
@@ -302,6 +304,12 @@ def test_a_convolution_scores_a_row_the_same_in_a_batch_of_longer_ones():
 def test_a_window_without_a_middle_is_refused(width):
     with pytest.raises(ValueError, match=f"width must be odd.*got {width}"):
         Convolution(3, width=width)
+
+
+def test_sharpness_is_the_weighted_sum_of_squares():
+    term, (potentials, marginals, context) = awake(Sharpness(3)), make_batch()
+    expected = 0.5 * term.weight * (marginals.nodes**2 * context.mask[..., None]).sum((1, 2))
+    assert torch.allclose(term(potentials, marginals, context), expected)
 
 
 # DocumentConsistency

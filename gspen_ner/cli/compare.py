@@ -1,0 +1,35 @@
+"""`gspen-ner compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gspen_ner.cli.shared import clear_errors, console
+
+
+@clear_errors
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs, named NAME-SEED.")],
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
+) -> None:
+    """Compare runs seed by seed: mean F1, standard deviation, the gain over the CRF, calibration.
+
+    Runs whose folders have the same name but for the seed at its end are one system. Each is compared with
+    the CRF of the same seed: the base model that runs share (`--set base=`), or a run without a term. The
+    interval of the gain is a paired bootstrap over the sentences of the test set.
+
+    Examples:
+        gspen-ner compare runs/study/*
+
+        gspen-ner compare runs/crf-* runs/document-* --markdown
+    """
+    with console.status("comparing"):
+        from gspen_ner.experiments.comparison import compare_runs
+        from gspen_ner.experiments.comparison_table import comparison_markdown, comparison_table
+
+        systems = compare_runs(runs)
+        table = comparison_markdown(systems) if markdown else comparison_table(systems)
+    console.print(table, soft_wrap=True)
