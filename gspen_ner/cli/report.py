@@ -1,0 +1,62 @@
+"""`gspen-ner report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gspen_ner.cli.shared import (
+    GoldData,
+    Model,
+    Scheme,
+    Strict,
+    TagColumn,
+    TokenColumn,
+    check_writable,
+    clear_errors,
+    console,
+    read_gold,
+)
+
+
+@clear_errors
+def report(
+    model: Model,
+    data: GoldData,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.", dir_okay=False)] = Path(
+        "report.html"
+    ),
+    token_column: TokenColumn = "0",
+    tag_column: TagColumn = "-1",
+    scheme: Scheme = "auto",
+    strict: Strict = False,
+) -> None:
+    """Write a page on what a model does with gold data: one file, to be opened in a browser, without network.
+
+    F1 by type with confidence intervals, learning curves (of a run's folder), the truth of confidences,
+    confusion of types, convergence of inference, and a browser of all sentences: what the global term fixed
+    and broke, and the label probabilities before and after it.
+
+    Examples:
+        gspen-ner report runs/quickstart newswire:100:7
+
+        gspen-ner report runs/conll03_fast test.txt -o conll03.html
+    """
+    check_writable(output, "--output")
+    from gspen_ner.files import write_whole
+    from gspen_ner.hosts.loading import load_tagger
+    from gspen_ner.report.ner.learning_curves import read_curves
+    from gspen_ner.report.ner.page import report_page
+    from gspen_ner.report.ner.statistics import measure
+
+    curves = read_curves(Path(model))
+    tagger = load_tagger(model)
+    file = read_gold(data, tagger.labels.types, token_column, tag_column, scheme, strict)
+    documents = [sentence.document for sentence in file.sentences]
+    predictions = tagger.tag([sentence.tokens for sentence in file.sentences], documents, workings=True)
+    statistics = measure(file, predictions, tagger.labels.types, tagger.system, curves)
+    page = report_page(model, data, tagger.labels, statistics, file.sentences, predictions)
+    write_whole(output, page)
+    console.print(f"wrote {output} ({len(page) / 1e6:.1f} MB): open it in a browser", highlight=False)

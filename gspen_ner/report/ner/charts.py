@@ -1,0 +1,209 @@
+"""The page's charts. A series is of one system: class `s0` is the base model, `s1` the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gspen_ner.report.ner.convergence import Convergence
+from gspen_ner.report.ner.learning_curves import Curve
+from gspen_ner.report.ner.statistics import Statistics
+from gspen_ner.report.ner.svg import (
+    Frame,
+    Point,
+    element,
+    named,
+    picture,
+    polyline,
+    round_ticks,
+    text,
+)
+from gspen_ner.tasks.ner_metrics import Changes
+
+WIDTH = 360
+_LONGEST_NAME = 15  # letters of a type
+_SMALLEST_RESIDUAL = 1e-6  # smaller ones are drawn here
+
+
+def f1_chart(statistics: Statistics) -> str:
+    """F1 of each type and over all, with intervals: a row a type, a dot a system."""
+    rows = scored_types(statistics)
+    lows = [intervals[row].low for intervals in statistics.intervals.systems for row in rows]
+    least = min((low for low in lows if low is not None), default=0)
+    ticks = round_ticks(min(100 * least, 90), 100, 4)
+    names = [_short("all" if row is None else row) for row in rows]
+    left = 16 + 6.4 * max(map(len, names))
+    height = 34 * len(rows)
+    frame = Frame(left, 4, WIDTH - 46, height, (ticks[0], 100), (0, 1))
+    parts = [frame.x_axis(named(tick for tick in ticks if tick <= 100), "F1, %", grid=True)]
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        middle = 34 * number + 17 + (0 if row is not None else 2)
+        parts.append(text(name, left - 10, middle + 4, "end", "label" if row is not None else "label all"))
+        for place, score in enumerate(statistics.scores(row)):
+            y = middle + (12 * place - 6 if statistics.has_term else 0)
+            interval = statistics.intervals.systems[place][row]
+            if interval.low is not None and interval.high is not None:
+                low, high = frame.x(100 * interval.low), frame.x(100 * interval.high)
+                parts.append(element("line", x1=low, x2=high, y1=y, y2=y, class_=f"whisker s{place}"))
+            dot = min(max(frame.x(100 * score.f1), frame.left), frame.right)
+            parts.append(element("circle", cx=dot, cy=y, r=4, class_=f"dot s{place}"))
+            parts.append(text(f"{100 * score.f1:.1f}", WIDTH - 4, y + 4, "end", f"value s{place}"))
+    said = f"F1 of {len(rows) - 1} types and over all, with 95 % intervals; the table below has the numbers."
+    return picture("F1 by type", said, WIDTH, height + 36, "".join(parts))
+
+
+def scored_types(statistics: Statistics) -> list[str | None]:
+    """Types that some system was scored on, in the page's order, then None for all."""
+    scored = {kind for assessment in statistics.assessments for kind in assessment.score.types}
+    return [*(kind for kind in statistics.types if kind in scored), None]
+
+
+def reliability_chart(statistics: Statistics) -> str:
+    """How often entities are right against how sure the systems are of them; dots grow with their number."""
+    frame = Frame(40, 10, WIDTH - 12, 328, (0, 1), (0, 1))
+    ticks = named(place / 5 for place in range(6))
+    parts = [frame.y_axis(ticks), frame.x_axis(ticks, "confidence")]
+    parts.append(polyline(frame.at([(0, 0), (1, 1)]), "ideal"))
+    parts.append(text("right as often as it says", frame.x(0.03), frame.y(0.97) + 8))
+    for place, assessment in enumerate(statistics.assessments):
+        bins = assessment.calibration.bins
+        most = max((size for _, _, size in bins), default=1)
+        points = frame.at((confidence, accuracy) for confidence, accuracy, _ in bins)
+        parts.append(polyline(points, f"line s{place}"))
+        for (x, y), (_, _, size) in zip(points, bins, strict=True):
+            parts.append(
+                element("circle", cx=x, cy=y, r=3 + 7 * math.sqrt(size / most), class_=f"bubble s{place}")
+            )
+    said = "Share of right entities by confidence, in ten bins; on the diagonal, confidences are true."
+    return picture("Reliability of confidences", said, WIDTH, 362, "".join(parts))
+
+
+def f1_curve(curves: Sequence[Curve]) -> str:
+    """F1 on dev by epoch, one stage behind the other."""
+    values = [100 * f1 for curve in curves for _, f1 in curve.f1]
+    ticks = round_ticks(min(values), max(values), 4)
+    total = sum(_length(curve.f1) for curve in curves)
+    frame = Frame(40, 10, WIDTH - 12, 170, (0, max(total, 1)), (ticks[0], ticks[-1]))
+    parts = [frame.y_axis(named(ticks))]
+    x_ticks: list[tuple[float, str]] = []
+    before = 0.0
+    for curve in curves:
+        points = frame.at((before + epoch, 100 * f1) for epoch, f1 in curve.f1)
+        parts.append(_series(points, _system(curve.stage)))
+        length = _length(curve.f1)
+        x_ticks += [(before + tick, f"{tick:g}") for tick in _epoch_ticks(length, 3 if total > length else 6)]
+        before += length
+        if before < total:
+            x = frame.x(before)
+            parts.append(element("line", x1=x, x2=x, y1=frame.top, y2=frame.bottom, class_="border"))
+    parts.append(frame.x_axis(x_ticks, "epochs of " + ", then of ".join(_stage(c.stage) for c in curves)))
+    said = f"F1 on the development data after each epoch, from {min(values):.1f} to {max(values):.1f} %."
+    return picture("Learning curve: F1 on dev", said, WIDTH, 206, "".join(parts))
+
+
+def loss_curve(curve: Curve) -> str:
+    """The training loss of a stage by epoch."""
+    values = [loss for _, loss in curve.loss]
+    ticks = round_ticks(min(0.0, *values), max(values), 3)
+    length = max(_length(curve.loss), 1)
+    frame = Frame(40, 10, WIDTH - 12, 96, (0, length), (ticks[0], ticks[-1]))
+    points = frame.at(curve.loss)
+    axes = frame.y_axis(named(ticks)) + frame.x_axis(
+        named(_epoch_ticks(length, 6)), f"training loss, {_stage(curve.stage)}, by epoch"
+    )
+    said = f"Training loss, {_stage(curve.stage)}: from {values[0]:.3g} to {values[-1]:.3g}."
+    return picture("Training loss", said, WIDTH, 132, axes + _series(points, _system(curve.stage)))
+
+
+def steps_chart(found: Convergence) -> str:
+    """How many sentences took how many steps of inference."""
+    most = max(found.steps)
+    ticks = round_ticks(0, most, 3)
+    count = len(found.steps)
+    frame = Frame(48, 10, WIDTH - 12, 120, (-0.5, count - 0.5), (0, ticks[-1]))
+    bars = [
+        element(
+            "rect",
+            element("title", f"{size} sentences took {step} steps"),
+            x=frame.x(step - 0.38),
+            y=frame.y(size),
+            width=frame.x(0.38) - frame.x(-0.38),
+            height=frame.bottom - frame.y(size),
+            class_="bar s1",
+        )
+        for step, size in enumerate(found.steps)
+        if size
+    ]
+    every = max(1, math.ceil(count / 12))
+    x_axis = frame.x_axis(named(range(0, count, every)), "steps of inference")
+    said = f"Sentences by steps of inference, from 0 to {count - 1}."
+    return picture("Steps", said, WIDTH, 156, frame.y_axis(named(ticks)) + x_axis + "".join(bars))
+
+
+def residuals_chart(found: Convergence) -> str:
+    """The residual by step: its median, and where 80 % of the sentences are; logarithmic."""
+    known = [(step, row) for step, row in enumerate(found.residuals) if row is not None]
+    logs = [(step, [_log(value) for value in row]) for step, row in known]
+    values = [value for _, row in logs for value in row]
+    low, high = math.floor(min(values)), math.ceil(max(values))
+    high = max(high, low + 1)
+    last = max(len(found.residuals) - 1, 1)
+    frame = Frame(48, 10, WIDTH - 12, 120, (0, last), (low, high))
+    every = math.ceil((high - low) / 4)
+    y_ticks = [(float(power), f"{10.0**power:g}") for power in range(low, high + 1, every)]
+    band = [(step, row[0]) for step, row in logs] + [(step, row[2]) for step, row in reversed(logs)]
+    area = " ".join(f"{x:.2f},{y:.2f}" for x, y in frame.at(band))
+    parts = [
+        frame.y_axis(y_ticks),
+        frame.x_axis(named(_epoch_ticks(last, 10)), "residual after so many steps"),
+    ]
+    parts.append(element("polygon", points=area, class_="band s1"))
+    parts.append(_series(frame.at((step, row[1]) for step, row in logs), 1))
+    said = "Median residual of inference by step, and the range of the middle 80 % of the sentences."
+    return picture("Residuals", said, WIDTH, 156, "".join(parts))
+
+
+def changes_bar(changes: Changes) -> str:
+    """Errors that the global term fixed, left, and made, as one bar."""
+    parts, x = [], 0.0
+    total = max(changes.fixed + changes.same + changes.broken, 1)
+    for kind, count in (("fixed", changes.fixed), ("same", changes.same), ("broken", changes.broken)):
+        width = 720 * count / total
+        if width:
+            parts.append(
+                element("rect", x=x, y=0, width=max(width - 2, 0.5), height=16, class_=f"change {kind}")
+            )
+        x += width
+    said = f"{changes.fixed} errors fixed, {changes.same} the same, {changes.broken} new."
+    drawn = "".join(parts)
+    return picture("What the global term changed", said, 720, 16, drawn, preserveAspectRatio="none")
+
+
+def _series(points: Sequence[Point], system: int) -> str:
+    dots = [element("circle", cx=x, cy=y, r=2.5, class_=f"dot s{system}") for x, y in points]
+    return polyline(points, f"line s{system}") + ("".join(dots) if len(points) <= 40 else "")
+
+
+def _length(points: Sequence[Point]) -> float:
+    return math.ceil(max((epoch for epoch, _ in points), default=0))
+
+
+def _epoch_ticks(length: float, about: int) -> list[float]:
+    step = max(1, round_ticks(0, length, about)[1])
+    return [number for number in range(0, int(length) + 1) if number % step == 0 and number]
+
+
+def _system(stage: str) -> int:
+    return 1 if stage == "term" else 0
+
+
+def _stage(stage: str) -> str:
+    return {"base": "the base model", "term": "the global term"}.get(stage, stage)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _log(value: float) -> float:
+    return math.log10(max(value, _SMALLEST_RESIDUAL))

@@ -1,0 +1,75 @@
+// The probabilities of a sentence's labels before and after the global term, as stacked bars.
+
+const LIKELY = 0.98; // tokens that are outside with this probability are left out at first
+
+/** What sentences.py packed: of each token, pairs of a label's number and its probability. */
+function unpack(text, tokens) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const numbers = new DataView(bytes.buffer);
+  const word = (at) => numbers.getUint16(2 * at, true);
+  const total = (bytes.length / 2 - tokens) / 2;
+  const found = [];
+  let entry = tokens;
+  for (let token = 0; token < tokens; token += 1) {
+    const pairs = [];
+    for (let left = word(token); left > 0; left -= 1, entry += 1) {
+      pairs.push([word(entry), word(entry + total) / 255]);
+    }
+    found.push(pairs.sort((one, other) => other[1] - one[1]));
+  }
+  return found;
+}
+
+function labelColour(label) {
+  const name = report.labels[label];
+  return name === "O" ? "outside" : colourOf(report.types.indexOf(name.slice(2)));
+}
+
+const isOutside = (pairs) => pairs.some(([label, p]) => report.labels[label] === "O" && p >= LIKELY);
+
+/** One bar; its numbers are also there as text. */
+function stack(pairs) {
+  const said = pairs.map(([label, p]) => `${report.labels[label]} ${p.toFixed(2)}`).join(", ");
+  const bar = make("div", "stack");
+  bar.title = said;
+  bar.setAttribute("role", "img");
+  bar.setAttribute("aria-label", said);
+  // In the order of the labels, so that two bars of one token can be compared.
+  for (const [label, p] of [...pairs].sort((one, other) => one[0] - other[0])) {
+    const part = make("span", `${labelColour(label)}${p < 0.15 ? " slim" : ""}`);
+    if (p >= 0.15) part.textContent = `${report.labels[label]} ${p.toFixed(2)}`;
+    part.style.setProperty("--share", p.toFixed(4));
+    bar.append(part);
+  }
+  return bar;
+}
+
+/** The table of all tokens that may be in an entity, or of all. */
+function marginalsTable(sentence) {
+  const tables = sentence.m.map((text) => unpack(text, sentence.t.length));
+  const head = make("tr", "", make("th", "", "token"), ...report.names.map((name) => make("th", "", name)));
+  const body = make("tbody");
+  let left = 0;
+  sentence.t.forEach((token, at) => {
+    const cells = tables.map((table) => make("td", "", stack(table[at])));
+    const name = make("th", "", token);
+    name.scope = "row";
+    name.title = token;
+    const row = make("tr", "", name, ...cells);
+    row.hidden = tables.every((table) => isOutside(table[at]));
+    left += row.hidden;
+    body.append(row);
+  });
+  const table = make("table", "marginals", make("thead", "", head), body);
+  table.hidden = left === sentence.t.length;
+  if (!left) return [table];
+  const which = table.hidden ? `No token is likely to be in an entity. Show all ${left}` : `Show the ${left} others`;
+  const button = make("button", "plain", which);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    table.hidden = false;
+    for (const row of body.rows) row.hidden = false;
+    button.remove();
+  });
+  return [table, button];
+}

@@ -1,0 +1,117 @@
+"""What the report measures: convergence, learning curves, marginals in few bytes, and everything together."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gspen_ner.report.ner.convergence import convergence
+from gspen_ner.report.ner.learning_curves import Curve, read_curves
+from gspen_ner.report.ner.sentences import packed, sentence_entries, unpacked
+from gspen_ner.report.ner.svg import round_ticks
+from gspen_ner.tasks.ner_metrics import evaluate_predictions
+from gspen_ner.tasks.predictions import Prediction, Workings
+from tests.report.report_examples import news
+
+TABLE = np.full((1, 2), 0.5, dtype=np.float32)
+
+
+def walked(*residuals, converged=True):
+    return Prediction(("a",), [], [], [], Workings(TABLE, TABLE, residuals, converged))
+
+
+class TestConvergence:
+    def test_steps_are_counted_and_residuals_kept_to_the_end(self):
+        found = convergence([walked(4.0, 0.1), walked(8.0, 4.0, 2.0, converged=False), walked(0.5)])
+        assert found.steps == [1, 1, 1]
+        assert found.converged == pytest.approx(2 / 3)
+        assert [row[1] for row in found.residuals] == [4.0, 0.5, 0.5]
+
+    def test_no_inference_no_convergence(self):
+        assert convergence([Prediction(("a",), [], [], []), walked()]) is None
+
+    def test_a_first_residual_that_is_not_known(self):
+        found = convergence([walked(np.inf, 0.5), walked(np.inf, 0.1)])
+        assert found.residuals[0] is None
+        assert found.residuals[1][1] == pytest.approx(0.3)
+
+
+class TestCurves:
+    def test_a_run_has_a_curve_a_stage(self, trained):
+        base, term = read_curves(trained)
+        assert (base.stage, term.stage) == ("base", "term")
+        assert [epoch for epoch, _ in base.f1] == [1, 2, 3, 4, 5, 6]
+        assert [epoch for epoch, _ in base.loss] == [1, 2, 3, 4, 5, 6]
+        lines = map(json.loads, (trained / "metrics.jsonl").read_text().splitlines())
+        assert base.f1[-1][1] == [e["eval_f1"] for e in lines if e["stage"] == "base" and "eval_f1" in e][-1]
+
+    def test_a_model_alone_has_none(self, trained):
+        assert read_curves(trained / "model") == []
+
+    def test_losses_may_be_missing_or_no_numbers(self, tmp_path):
+        lines = [{"stage": "base", "epoch": 1, "eval_f1": 0.5}, {"stage": "base", "epoch": 1, "loss": np.nan}]
+        (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        assert read_curves(tmp_path) == [Curve("base", [(1, 0.5)], [])]
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("{", "metrics.jsonl:2: not JSON"),
+            ("[]", "metrics.jsonl:2: expected an object with a stage"),
+            ('{"stage": "base", "loss": "x"}', "metrics.jsonl:2: expected a number as loss, got 'x'"),
+        ],
+    )
+    def test_what_is_no_metrics_is_refused(self, line, message, tmp_path):
+        (tmp_path / "metrics.jsonl").write_text(f'{{"stage": "base"}}\n{line}\n')
+        with pytest.raises(ValueError, match=message):
+            read_curves(tmp_path)
+
+
+@given(st.integers(1, 30), st.integers(1, 300), st.integers(0, 2**16))
+def test_packed_marginals_are_as_they_were_to_a_byte(tokens, labels, seed):
+    table = np.random.default_rng(seed).dirichlet(np.full(labels, 0.1), tokens)
+    assert np.abs(unpacked(packed(table), tokens, labels) - table).max() <= 0.5 / 255 + 1e-9
+
+
+def test_likely_tables_are_packed_into_few_bytes():
+    table = np.eye(17)[np.zeros(30, dtype=int)]
+    assert len(packed(table)) <= 30 * 8 + 4
+
+
+@given(st.floats(-1000, 1000), st.floats(0, 1000), st.integers(2, 8))
+def test_ticks_are_few_and_cover_the_range(low, width, about):
+    ticks = round_ticks(low, low + width, about)
+    assert ticks[0] <= low + 1e-6
+    assert ticks[-1] >= low + width - 1e-6
+    assert 2 <= len(ticks) <= about + 3
+    assert ticks == sorted(set(ticks))
+
+
+def test_statistics_are_those_of_evaluate():
+    example = news()
+    found = example.statistics
+    assert found.names == ["CRF", "CRF + GSPEN"]
+    assert found.evaluation == evaluate_predictions(example.file.sentences, example.predictions, True)
+    assert found.documents == 12
+    for counted, assessment in zip(found.confusions, found.assessments, strict=True):
+        for place, kind in enumerate(found.types):
+            score = assessment.score.types[kind]
+            assert counted.taken_for[place][place] == round(score.recall * score.support)
+    assert found.convergence is not None
+
+
+def test_a_plain_crf_has_one_of_everything():
+    found = news(system="struct").statistics
+    assert found.names == ["CRF"]
+    assert (found.convergence, found.evaluation.changes, found.has_term) == (None, None, False)
+    assert len(found.confusions) == len(found.intervals.systems) == len(found.assessments) == 1
+
+
+def test_changes_of_the_sentences_add_up():
+    example = news()
+    entries = sentence_entries(example.file.sentences, example.predictions, example.statistics.types, True)
+    changes = example.statistics.evaluation.changes
+    sums = [sum(column) for column in zip(*(entry["x"] for entry in entries), strict=True)]
+    assert sums == [changes.fixed, changes.broken, changes.same]
