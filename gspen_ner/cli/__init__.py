@@ -6,11 +6,18 @@ from typing import Annotated
 
 import typer
 
+from gspen_ner.cli import bench_use  # noqa: F401, adds its verbs to bench
 from gspen_ner.cli.bench import bench
+from gspen_ner.cli.compare import compare
 from gspen_ner.cli.data import data
+from gspen_ner.cli.doctor import doctor
 from gspen_ner.cli.evaluate import evaluate
 from gspen_ner.cli.predict import predict
+from gspen_ner.cli.rank import rank
+from gspen_ner.cli.report import report
+from gspen_ner.cli.serve import serve
 from gspen_ner.cli.shared import console
+from gspen_ner.cli.tag import tag
 from gspen_ner.cli.train import recipes, train
 
 app = typer.Typer(
@@ -18,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb in (train, evaluate, predict, recipes):
+for verb in (train, evaluate, compare, report, predict, tag, serve, rank, recipes, doctor):
     app.command()(verb)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

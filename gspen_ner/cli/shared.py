@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Literal, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 
-from gspen_ner.tasks.ner_files import FileScheme
+from gspen_ner.tasks.ner_files import FileScheme, TaggedFile
 
 # What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
 console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
@@ -23,21 +24,48 @@ EXTRAS = {
     "torchcrf": "bench",
     "matplotlib": "ocr",
     "PIL": "ocr",
+    "fastapi": "serve",
+    "uvicorn": "serve",
     "sklearn": "ocr",
+    "torchvision": "tagging",
 }  # what comes with which
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class EngineName(StrEnum):
+    """Where the workers are that tag a corpus."""
+
+    local = "local"
+    ray = "ray"
+
 
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the figures as JSON.", dir_okay=False),
 ]
 Model = Annotated[str, typer.Argument(help="Folder of a model or of a run.", show_default=False)]
+GoldData = Annotated[str, typer.Argument(help="A tagged file, a dataset, hub:NAME:SPLIT or newswire:N:SEED.")]
 TokenColumn = Annotated[
     str, typer.Option(help="Column of the tokens: a number in a file, a name in a dataset.")
 ]
 TagColumn = Annotated[str, typer.Option(help="Column of the tags; negative numbers count from the end.")]
 Scheme = Annotated[FileScheme, typer.Option(help="How tags are written; auto finds out.")]
+CorpusKind = Annotated[
+    Literal["auto", "text", "conll", "jsonl", "parquet"],
+    typer.Option("--input", help="What the input is; auto goes by names and first lines."),
+]
+WordsColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of the tokens or the text.", show_default="tokens, or else text"),
+]
+DocumentColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that is equal for the rows of a document, which follow each other.",
+        show_default="document, if there is one",
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse illegal tag sequences, do not repair them.")]
 
 
@@ -56,8 +84,10 @@ def clear_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Resul
             )
             raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
+            where, why = getattr(error, "filename", None), getattr(error, "strerror", None)
+            said = f"{where}: {why}" if where and why else str(error)
             errors.print("error:", style="red", end=" ")
-            errors.print(str(error), highlight=False, markup=False, soft_wrap=True)
+            errors.print(said, highlight=False, markup=False, soft_wrap=True)
             raise typer.Exit(1) from None
 
     return run
@@ -67,6 +97,34 @@ def check_writable(file: Path | None, option: str) -> None:
     """Refuse a folder that does not exist before minutes are spent."""
     if file is not None and not file.absolute().parent.is_dir():
         raise typer.BadParameter(f"{file.parent} is not a directory", param_hint=option)
+
+
+def read_gold(
+    data: str, types: Sequence[str], token_column: str, tag_column: str, scheme: FileScheme, strict: bool
+) -> TaggedFile:
+    """Read sentences to evaluate on, and say what is odd about them.
+
+    Args:
+        data: any source.
+        types: that the model knows.
+        token_column: as the user gave it; see `read_source`.
+        tag_column: likewise.
+        scheme: likewise.
+        strict: likewise.
+    """
+    from gspen_ner.tasks.ner_sources import read_source
+
+    file = read_source(
+        data, token_column=column(token_column), tag_column=column(tag_column), scheme=scheme, strict=strict
+    )
+    if not file.sentences:
+        raise ValueError(f"{data}: no sentences to evaluate on")
+    if file.repaired:
+        console.print(f"repaired the tags of {file.repaired} sentences", style="yellow")
+    unknown = sorted({t[2:] for s in file.sentences for t in s.tags if t != "O"} - set(types))
+    if unknown:
+        console.print(f"types the model does not know count as missed: {', '.join(unknown)}", style="yellow")
+    return file
 
 
 def column(text: str) -> int | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,10 @@ from rich.table import Table
 from gspen_ner.cli.shared import clear_errors, console
 
 if TYPE_CHECKING:
-    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TaggerRecipe
+    from gspen_ner.experiments.multilabel_run import MultilabelRun
+    from gspen_ner.experiments.ocr_run import OCRRun
+    from gspen_ner.experiments.tagging_run import TaggingRun
+    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TaggerRecipe, TaggingRecipe
 
 
 @clear_errors
@@ -52,8 +56,10 @@ def train(
         torchrun --nproc_per_node 2 --no-python gspen-ner train my_recipe.yaml
 
         gspen-ner train ocr --set data.letters=English/Fnt --output runs/ocr
+
+        gspen-ner train tagging --set data.features=features.npz --set data.tags=tags.npz
     """
-    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TrainedHere, load_recipe
+    from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TaggingRecipe, TrainedHere, load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(loaded, TrainedHere):
@@ -64,6 +70,8 @@ def train(
             _train_ocr(loaded, folder, resume)
         elif isinstance(loaded, MultilabelRecipe):
             _train_multilabel(loaded, folder, resume)
+        elif isinstance(loaded, TaggingRecipe):
+            _train_tagging(loaded, folder, resume)
         else:
             _train_tagger(loaded, folder, resume, Path(recipe).stem)
     except KeyboardInterrupt:
@@ -111,44 +119,60 @@ def _train_ocr(recipe: OCRRecipe, folder: Path, resume: bool) -> None:
     with console.status("loading libraries"):
         from gspen_ner.experiments.ocr_run import OCRRun
         from gspen_ner.experiments.ocr_tables import ocr_tables
-        from gspen_ner.experiments.trials import open_folder
         from gspen_ner.report.ocr_figures import draw_figures
         from gspen_ner.report.ocr_samples import sample_figure
 
     run = OCRRun(recipe, folder)
-    open_folder(recipe, folder, resume)
-    _log_to(folder / "log.txt")
-    console.print(run.said(), highlight=False, soft_wrap=True)
-    figures = folder / "figures"
-    figures.mkdir(exist_ok=True)
+    figures = _open_run(run, resume)
     samples = {alpha: run.data(alpha)["test"] for alpha in recipe.alphas}
     sample_figure(samples, figures / "samples.png", rows=min(3, recipe.data.test))
     results = run.train()
-    for table in ocr_tables(recipe, results):
-        console.print(table)
     draw_figures(recipe, results, figures)
-    console.print(
-        f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True
-    )
+    _show(ocr_tables(recipe, results), figures)
 
 
 def _train_multilabel(recipe: MultilabelRecipe, folder: Path, resume: bool) -> None:
     with console.status("loading libraries"):
-        from gspen_ner.experiments.multilabel_run import MultilabelRun, multilabel_table, over_seeds
-        from gspen_ner.experiments.trials import open_folder
+        from gspen_ner.experiments.multilabel_run import MultilabelRun, multilabel_table
+        from gspen_ner.experiments.over_seeds import by_system
         from gspen_ner.report.multilabel_figures import draw_f1
 
     run = MultilabelRun(recipe, folder)
-    open_folder(recipe, folder, resume)
-    _log_to(folder / "log.txt")
-    console.print(run.said(), highlight=False, soft_wrap=True)
+    figures = _open_run(run, resume)
     results = run.train()
-    console.print(multilabel_table(results, recipe.data.format))
-    figures = folder / "figures"
+    draw_f1(recipe.data.format, by_system(results, "test_f1"), figures)
+    _show([multilabel_table(results, recipe.data.format)], figures)
+
+
+def _train_tagging(recipe: TaggingRecipe, folder: Path, resume: bool) -> None:
+    with console.status("loading libraries"):
+        from gspen_ner.experiments.tagging_run import TaggingRun, tagging_table
+        from gspen_ner.report.tagging_figures import draw_curves
+
+    run = TaggingRun(recipe, folder)
+    figures = _open_run(run, resume)
+    results = run.train()
+    draw_curves(run.data.source, results, figures)
+    _show([tagging_table(results, run.data.source)], figures)
+
+
+def _open_run(run: OCRRun | MultilabelRun | TaggingRun, resume: bool) -> Path:
+    """Make a run's folder, or go on with it, and say what its data are; the folder of its pictures."""
+    from gspen_ner.experiments.trials import open_folder
+
+    open_folder(run.recipe, run.folder, resume)
+    _log_to(run.folder / "log.txt")
+    console.print(run.said(), highlight=False, soft_wrap=True)
+    figures = run.folder / "figures"
     figures.mkdir(exist_ok=True)
-    draw_f1(recipe.data.format, over_seeds(results, "test_f1"), figures)
+    return figures
+
+
+def _show(tables: Iterable[Table], figures: Path) -> None:
+    for table in tables:
+        console.print(table)
     console.print(
-        f"\nThe picture, with its figures as JSON, is in {figures}.", highlight=False, soft_wrap=True
+        f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True
     )
 
 
@@ -169,13 +193,20 @@ def recipes() -> None:
     console.print(table)
 
 
+class _RunLog(logging.FileHandler):
+    """On a full disk a line is lost without a word: what the run itself cannot write is what it says."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        pass
+
+
 def _log_to(file: Path) -> None:
     """What happens goes to the console and, with times, into the run's log."""
     log = logging.getLogger("gspen_ner")
     log.setLevel(logging.INFO)
     for handler in list(log.handlers):
         log.removeHandler(handler)
-    written = logging.FileHandler(file, encoding="utf-8")
+    written = _RunLog(file, encoding="utf-8")
     written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     shown = RichHandler(console=console, show_path=False, show_level=False, markup=False)
     log.addHandler(written)

@@ -1,0 +1,117 @@
+"""The application: `/tag`, `/health`, `/openapi.json`, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.staticfiles import StaticFiles
+
+from gspen_ner import __version__
+from gspen_ner.corpora.rows import RowSentence, pieces_of
+from gspen_ner.serving.batching import Batcher, BusyError
+from gspen_ner.serving.limits import Limits
+from gspen_ner.serving.messages import (
+    MOST_CHARACTERS,
+    Health,
+    Problem,
+    TagRequest,
+    TagResponse,
+    answer,
+)
+from gspen_ner.tasks.plain_text import split_text
+from gspen_ner.tasks.predictions import SentenceTagger
+
+MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON may write a character as two escapes of six bytes
+LONGEST_DOCUMENT = 256  # sentences that are inferred together
+PAGE = Path(__file__).parent / "page"
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The body could not be read as JSON."},
+    408: {"model": Problem, "description": "The request took too long to arrive."},
+    413: {"model": Problem, "description": "The request is too large."},
+    503: {"model": Problem, "description": "Too many requests are waiting, or this one waited too long."},
+}
+
+
+def make_app(
+    tagger: SentenceTagger, name: str, *, seconds: float = 30.0, hosts: tuple[str, ...] = ("*",)
+) -> FastAPI:
+    """The application that serves a tagger.
+
+    Args:
+        tagger: used by one thread only.
+        name: what to call it.
+        seconds: for a request to arrive, and for it to be answered.
+        hosts: names that it answers to; others are refused, so that no page from elsewhere can pose as ours.
+    """
+    batcher = Batcher(tagger)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(batcher.start)
+        yield
+        await asyncio.to_thread(batcher.stop)
+
+    app = FastAPI(
+        title="gspen-ner",
+        version=__version__,
+        description="Named entities with exact probabilities.",
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_middleware(Limits, most_bytes=MOST_BYTES, seconds=seconds)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_exception_handler(RequestValidationError, _invalid)
+
+    @app.get("/health", summary="What is served")
+    async def health() -> Health:
+        return Health(model=name, system=tagger.system, types=list(tagger.labels.types))
+
+    @app.post("/tag", summary="Find the entities of a text", responses=PROBLEMS)
+    async def tag(request: TagRequest) -> TagResponse:
+        located = split_text(request.text)
+        documents, _ = pieces_of(
+            [s.document for s in located], [len(s.tokens) for s in located], LONGEST_DOCUMENT
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                found = await batcher.tag([s.tokens for s in located], documents, request.k_best)
+        except BusyError:
+            raise HTTPException(503, "too many requests are waiting", {"Retry-After": "1"}) from None
+        except TimeoutError:
+            raise HTTPException(503, f"not done within {seconds:g} s", {"Retry-After": "1"}) from None
+        rows = [RowSentence(0, s.tokens, s.starts, s.document) for s in located]
+        sentences = [
+            answer(request.text, row, row.document, prediction, request.k_best)
+            for row, prediction in zip(rows, found, strict=True)
+        ]
+        return TagResponse(sentences=sentences)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html")
+
+    app.mount("/page", StaticFiles(directory=PAGE))
+    return app
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """What is wrong and where, without the input: it may be large, or nothing that JSON can hold."""
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        {"type": one["type"], "loc": [_printable(part) for part in one["loc"]], "msg": _printable(one["msg"])}
+        for one in error.errors()
+    ]
+    return JSONResponse({"detail": problems}, 422)
+
+
+def _printable(part: str | int) -> str | int:
+    return part if isinstance(part, int) else part.encode("utf-8", "replace").decode()[:200]

@@ -1,0 +1,88 @@
+"""What a request may be: its size and how long it takes to arrive. Everything else is left to the app."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
+HEADERS = {
+    b"content-security-policy": POLICY,
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+}
+
+
+class Limits:
+    """Reads the whole body of a request before the app sees anything of it, and refuses what is too much.
+
+    Args:
+        app: that is protected.
+        most_bytes: of a body.
+        seconds: in which it must have come.
+    """
+
+    def __init__(self, app: ASGIApp, most_bytes: int, seconds: float) -> None:
+        self.app, self.most_bytes, self.seconds = app, most_bytes, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS.items()]
+            await send(message)
+
+        try:
+            async with asyncio.timeout(self.seconds):
+                body = await self._body(scope, receive)
+        except TimeoutError:
+            refusal = _refusal(408, f"the request did not come within {self.seconds:g} s")
+            await refusal(scope, receive, send_with_headers)
+            return
+        except _TooLargeError:
+            refusal = _refusal(413, f"a request may have {self.most_bytes} bytes at most")
+            await refusal(scope, receive, send_with_headers)
+            return
+        if body is None:  # the client went away
+            return
+        await self.app(scope, _replay(body, receive), send_with_headers)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        told = dict(scope["headers"]).get(b"content-length", b"0")
+        if told.isdigit() and int(told) > self.most_bytes:
+            raise _TooLargeError
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self.most_bytes:
+                raise _TooLargeError
+        return body
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _refusal(status: int, detail: str) -> JSONResponse:
+    """The connection ends with it: the rest of the body is not waited for."""
+    return JSONResponse({"detail": detail}, status, {"connection": "close"})
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Gives the app the body, then whatever comes."""
+    first: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return first.pop() if first else await receive()
+
+    return next_message

@@ -1,0 +1,157 @@
+"""Corpora of every kind: what their rows are, where they begin, and what is wrong with them."""
+
+import itertools
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gspen_ner.corpora.line_files import LineFile
+from gspen_ner.corpora.plan import make_plan
+from gspen_ner.corpora.reading import kind_of, open_corpus
+from gspen_ner.corpora.rows import Columns, sentences_of
+
+TEXT = "\ufeffHalden left.\r\nRome won. Paris lost!\n\n\nÜber Graz 😀.\n-DOCSTART-\nNext\n"
+CONLL = "-DOCSTART- O\n\nHalden B-PER\nleft O\n\nRome B-LOC\n\n-DOCSTART- O\n\nGraz B-LOC\n"
+OBJECTS = [
+    {"id": 1, "text": "Halden left. Rome won.", "document": "a"},
+    {"id": 2.50, "text": "", "document": "a"},
+    {"id": 3, "text": None, "document": "b"},
+    {"tokens": ["Über", "Graz"], "document": None},
+    {"tokens": [], "document": None},
+]
+
+
+def write(folder, kind):
+    """The same few rows in some kind of file."""
+    file = folder / f"corpus.{ {'text': 'txt'}.get(kind, kind) }"
+    if kind == "parquet":
+        rows = [
+            {"id": n, "text": row.get("text"), "document": row["document"]} for n, row in enumerate(OBJECTS)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=2)
+    elif kind == "jsonl":
+        file.write_text("\n".join(json.dumps(row) for row in OBJECTS) + "\n\n", encoding="utf-8")
+    else:
+        file.write_text(TEXT if kind == "text" else CONLL, encoding="utf-8", newline="")
+    return file
+
+
+def all_rows(file):
+    plan = make_plan([file], 10**6, 10**6)
+    return file.read(plan.parts[0].start, plan.parts[0].stop)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "documents"),
+    [
+        ("text", ["Halden left.", "Rome won. Paris lost!", "Über Graz 😀.", "Next"], [0, 0, 1, 2]),
+        ("conll", [["Halden", "left"], ["Rome"], ["Graz"]], [0, 0, 1]),
+        ("jsonl", ["Halden left. Rome won.", "", "", ["Über", "Graz"], []], [0, 0, 1, 2, 3]),
+        ("parquet", ["Halden left. Rome won.", "", "", "", ""], [0, 0, 1, 2, 3]),
+    ],
+)
+def test_rows_and_documents_of_every_kind(kind, words, documents, tmp_path):
+    (file,) = open_corpus(write(tmp_path, kind), kind, Columns())
+    assert kind_of(file) == kind
+    rows = all_rows(file)
+    assert list(rows.words) == words
+    assert [place.document for place in rows.places] == documents
+
+
+@pytest.mark.parametrize("kind", ["text", "conll", "jsonl", "parquet"])
+@pytest.mark.parametrize("part_rows", [1, 2])
+def test_parts_hold_every_row_once_and_cut_no_document(kind, part_rows, tmp_path):
+    (file,) = open_corpus(write(tmp_path, kind), kind, Columns())
+    expected = all_rows(file)
+    plan = make_plan([file], part_rows, 100)
+    assert plan.cuts == 0
+    assert len(plan.parts) > 1
+    some = [file.read(part.start, part.stop) for part in plan.parts]
+    assert [place for rows in some for place in rows.places] == list(expected.places)
+    assert [words for rows in some for words in rows.words] == list(expected.words)
+    ends = [(rows.places[0].document, rows.places[-1].document) for rows in some]
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(ends))
+    again = [file.read(part.start, part.stop) for part in reversed(plan.parts)]  # a table is opened anew
+    assert [list(rows.words) for rows in again][::-1] == [list(rows.words) for rows in some]
+
+
+def test_sentences_of_columns_without_documents_stand_alone(tmp_path):
+    (tmp_path / "a.conll").write_text("Rome B-LOC\n\nParis B-LOC\n\nGraz B-LOC\n")
+    (file,) = open_corpus(tmp_path / "a.conll", "auto", Columns())
+    assert kind_of(file) == "conll"
+    plan = make_plan([file], 2, 9)
+    assert [part.rows for part in plan.parts] == [2, 1]
+    rows = file.read(plan.parts[0].start, plan.parts[0].stop)
+    assert len({place.document for place in rows.places}) == 2
+
+
+def test_long_documents_are_cut_and_counted(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("Rome won. Paris lost.\n" * 10 + "\nOne\n")
+    plan = make_plan([LineFile(file, "text", Columns())], 3, 4)
+    assert [part.rows for part in plan.parts] == [4, 4, 3]
+    assert plan.cuts == 2
+    rows = LineFile(file, "text", Columns()).read(plan.parts[0].start, plan.parts[0].stop)
+    sentences, cuts = sentences_of(rows, 4)
+    assert [sentence.document for sentence in sentences] == [0] * 4 + [1] * 4
+    assert cuts == 1
+
+
+def test_entities_of_texts_are_found_by_characters(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("Rome won.  Über  Graz 😀 lost\n", encoding="utf-8")
+    rows = all_rows(LineFile(file, "text", Columns()))
+    second = sentences_of(rows, 9)[0][1]
+    entity = second.entity(rows.words[0], ((0, 2, "LOC"), 0.5))
+    assert entity == {"start": 11, "end": 21, "type": "LOC", "text": "Über  Graz", "confidence": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": "a"\n', r"a\.jsonl:2: not JSON"),
+        ("a.jsonl", '{"text": "a"}\n\n[1]\n', r"a\.jsonl:3: expected an object with 'tokens' or 'text'"),
+        ("a.jsonl", '{"text": 3}', r"a\.jsonl:1: expected an object with 'text', a list of strings"),
+        ("a.jsonl", '{"tokens": ["a", ""]}', r"a\.jsonl:1: a token is empty"),
+        ("a.jsonl", '{"text": "\\ud800"}', r"a\.jsonl:1: the text has half of a character"),
+        ("a.jsonl", '{"text": "a", "entities": []}', r"a\.jsonl:1: has 'entities' already"),
+        ("a.txt", b"fine\nG\xfcnther\n", r"a\.txt:2: not UTF-8 text \(byte 6\)"),
+        ("a.conll", "-DOCSTART- O\n\nRome B-LOC\nwon\n", r"a\.conll:4: expected 2 columns, got 1"),
+        ("a.parquet", "nothing", r"a\.parquet: not a parquet table"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_line(name, content, message, tmp_path):
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=message):
+        make_plan(open_corpus(file, "auto", Columns()), 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "message"),
+    [
+        ({"tokens": [["a"], ["b", None]]}, Columns(), r":2: a token of 'tokens' is empty or null"),
+        ({"tokens": [["a"], None, ["b", ""]]}, Columns(), r":3: a token of 'tokens' is empty or null"),
+        ({"text": [1]}, Columns(), r"column 'text' has int64, expected strings or lists of strings"),
+        ({"body": ["a"]}, Columns(), r"no column 'tokens' or 'text', only body"),
+        ({"text": ["a"]}, Columns(document="url"), r"no column 'url', only text"),
+        ({"text": ["a"], "entities": [1]}, Columns(), r"has a column 'entities' already"),
+    ],
+)
+def test_tables_that_will_not_do(table, columns, message, tmp_path):
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=message):
+        make_plan(open_corpus(tmp_path / "a.parquet", "auto", columns), 10, 10)
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path):
+    for name in ("b.txt", "a.txt", "_other.txt", ".hidden"):
+        (tmp_path / name).write_text("Rome won.\n")
+    assert [file.path.name for file in open_corpus(tmp_path, "auto", Columns())] == ["a.txt", "b.txt"]
+    (tmp_path / "c.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match=r"files of different kinds: a.txt \(text\)"):
+        open_corpus(tmp_path, "auto", Columns())
+    with pytest.raises(ValueError, match="no such file or folder"):
+        open_corpus(tmp_path / "none", "auto", Columns())
