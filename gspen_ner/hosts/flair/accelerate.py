@@ -30,6 +30,19 @@ class Acceleration:
         tagger: the tagger.
         changed: in words.
         before: the parts that were replaced.
+
+    Example:
+        >>> from flair.data import Dictionary
+        >>> from flair.embeddings import OneHotEmbeddings
+        >>> words, kinds = Dictionary(), Dictionary(add_unk=False)
+        >>> numbers = [words.add_item("Ann"), kinds.add_item("PER")]
+        >>> tagger = SequenceTagger(OneHotEmbeddings(words, embedding_length=4), kinds, "ner", hidden_size=4)
+        >>> acceleration = accelerate(tagger)
+        >>> type(tagger.loss_function).__name__
+        'ChainLoss'
+        >>> acceleration.undo()
+        >>> type(tagger.loss_function).__name__
+        'ViterbiLoss'
     """
 
     tagger: SequenceTagger
@@ -58,6 +71,15 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
 
     Returns:
         What was changed; print it, or call its `undo`.
+
+    Example:
+        >>> from flair.data import Dictionary
+        >>> from flair.embeddings import OneHotEmbeddings
+        >>> words, kinds = Dictionary(), Dictionary(add_unk=False)
+        >>> numbers = [words.add_item("Ann"), kinds.add_item("PER")]
+        >>> tagger = SequenceTagger(OneHotEmbeddings(words, embedding_length=4), kinds, "ner", hidden_size=4)
+        >>> print(accelerate(tagger, confidences="marginal").changed[0])
+        loss: compiled forward-backward, same values
     """
     if confidences not in ("flair", "marginal"):
         raise ValueError(f'confidences must be "flair" or "marginal", got {confidences!r}')

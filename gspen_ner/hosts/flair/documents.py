@@ -79,6 +79,18 @@ class DocumentBatches(TrainerPlugin):
 
     Use it as `trainer.train(..., plugins=[DocumentBatches()])`. There are as many batches as Flair would
     make, each of about `mini_batch_size` sentences.
+
+    Example:
+        >>> sentences = [Sentence([word]) for word in ("Ann", "left", "Bob")]
+        >>> sentences[0].is_document_boundary = sentences[2].is_document_boundary = True
+        >>> Sentence.set_context_for_sentences(sentences)
+        >>> plugin, dealt = DocumentBatches(seed=1), ([], [])
+        >>> plugin.sentences = sentences  # what Flair's trainer does
+        >>> plugin.before_training_epoch(epoch=1)
+        >>> for number, batch in enumerate(dealt):
+        ...     plugin.before_training_batch(batch, number, total_number_of_batches=2)
+        >>> sorted(len(batch) for batch in dealt)
+        [1, 2]
     """
 
     def __init__(self, seed: int = 0) -> None:

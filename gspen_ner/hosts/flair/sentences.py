@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -12,14 +12,13 @@ from flair.data import Corpus, Sentence
 from flair.datasets import FlairDatapointDataset
 from flair.models import SequenceTagger
 from flair.training_utils import store_embeddings
-from tqdm.auto import tqdm
 
 from gspen_ner.hosts.flair.chain_view import ChainView
 from gspen_ner.hosts.flair.documents import whole_documents
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
 from gspen_ner.labels import Labels, Scheme, spans_of_tags
 from gspen_ner.tasks.ner_files import DOCUMENT_MARK, TaggedSentence
-from gspen_ner.tasks.predictions import Prediction, predictions_of
+from gspen_ner.tasks.predictions import Prediction, Scored, predict_all, watched
 
 TAG_TYPE = "ner"
 
@@ -80,11 +79,29 @@ class FlairTagger:
         except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
             raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None
 
-    @torch.no_grad()
+    @property
+    def couples_documents(self) -> bool:
+        """Whether the sentences of a document are inferred together."""
+        return isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents
+
     def tag(
-        self, sentences: Sequence[Sequence[str]], documents: Sequence[int] | None = None, k_best: int = 0
+        self,
+        sentences: Sequence[Sequence[str]],
+        documents: Sequence[int] | None = None,
+        k_best: int = 0,
+        workings: bool = False,
     ) -> list[Prediction]:
         """Entities of sentences; see `SentenceTagger`."""
+        scored = watched(self.scores(sentences, documents, workings), len(sentences))
+        return predict_all(sentences, scored, self.labels, k_best, workings)
+
+    def scores(
+        self,
+        sentences: Sequence[Sequence[str]],
+        documents: Sequence[int] | None = None,
+        record_trace: bool = False,
+    ) -> Iterator[Scored]:
+        """Scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
         given = as_flair(
             [
@@ -93,26 +110,26 @@ class FlairTagger:
             ]
         )
         places = {id(sentence): place for place, sentence in enumerate(given)}
-        found = [Prediction(tuple(tokens), [], [], []) for tokens in sentences]
-        for batch in tqdm(self._batches(given), "tagging", delay=2, leave=False, disable=None):
+        for batch in self._batches(given):
             batch.sort(key=len, reverse=True)
-            for sentence, prediction in zip(batch, self._predict(batch, k_best), strict=True):
-                found[places[id(sentence)]] = prediction
+            rows = [places[id(sentence)] for sentence in batch]
+            yield self._scored(rows, batch, record_trace)
             store_embeddings(batch, "none")
-        return found
 
     def _batches(self, sentences: list[Sentence]) -> list[list[Sentence]]:
         """Whole documents if the term needs them, else sentences of similar length."""
         filled = [sentence for sentence in sentences if len(sentence)]
-        if isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents:
+        if self.couples_documents:
             return whole_documents(filled, MOST_SENTENCES)
         filled.sort(key=len)
         return [filled[at : at + MOST_SENTENCES] for at in range(0, len(filled), MOST_SENTENCES)]
 
-    def _predict(self, batch: list[Sentence], k_best: int) -> list[Prediction]:
-        """Predictions of sentences, longest first."""
+    @torch.no_grad()
+    def _scored(self, rows: list[int], batch: list[Sentence], record_trace: bool) -> Scored:
+        """Scores of sentences, longest first, without and with the global term."""
         tagger = self.tagger
         base, chain = self.view.potentials(tagger.forward(*tagger._prepare_tensors(batch)))
-        theta = tagger.infer(base, chain, batch) if isinstance(tagger, GSPENTagger) else base
-        tokens = [[token.text for token in sentence] for sentence in batch]
-        return predictions_of(tokens, base, theta, chain, self.labels, k_best)
+        if not isinstance(tagger, GSPENTagger):
+            return Scored(rows, base, base, chain)
+        solution = tagger.solve(base, chain, batch, record_trace)
+        return Scored(rows, base, solution.theta, chain, solution)

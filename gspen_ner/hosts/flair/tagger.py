@@ -27,7 +27,7 @@ from gspen_ner.hosts.flair.sharing import arguments_of, copy_known_tags, share_e
 from gspen_ner.labels import Scheme, Span, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
-from gspen_ner.solvers import Solver
+from gspen_ner.solvers import Solution, Solver
 from gspen_ner.tasks.ner_metrics import ConllScore, conll_f1
 from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
 
@@ -49,6 +49,19 @@ class GSPENTagger(SequenceTagger):
         inference: more arguments of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
         constraints: forbid tag sequences that the tag format forbids; Flair's CRF learns that by itself.
         head: a head that is ready, in place of term, solver, cost and inference.
+
+    Example:
+        >>> from flair.data import Dictionary, Sentence
+        >>> from flair.embeddings import OneHotEmbeddings
+        >>> from gspen_ner import DocumentConsistency
+        >>> words, kinds = Dictionary(), Dictionary(add_unk=False)
+        >>> numbers = [words.add_item("Ann"), kinds.add_item("PER")]
+        >>> tagger = SequenceTagger(OneHotEmbeddings(words, embedding_length=4), kinds, "ner", hidden_size=4)
+        >>> upgraded = GSPENTagger.from_sequence_tagger(tagger, DocumentConsistency, freeze="base")
+        >>> [name for name, weight in upgraded.named_parameters() if weight.requires_grad]
+        ['head.term.agreement', 'head.term.support']
+        >>> sentence = Sentence("Ann left", use_tokenizer=False)
+        >>> upgraded.predict(sentence)  # its spans, if any, have exact probabilities
     """
 
     def __init__(
@@ -170,13 +183,18 @@ class GSPENTagger(SequenceTagger):
     @property
     def couples_documents(self) -> bool:
         """Whether the term scores documents as a whole."""
-        one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
-        return self.head.term.groups(one) is not None
+        return self.head.couples_documents
 
     def infer(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
         """Scores to decode, of base model and term together."""
+        return self.solve(potentials, chain, sentences).theta
+
+    def solve(
+        self, potentials: Parts, chain: Chain, sentences: list[Sentence], record_trace: bool = False
+    ) -> Solution:
+        """What inference finds; see `GSPENHead.infer`."""
         context = self._context(sentences, chain, potentials)
-        return self.head.infer(potentials, chain, context).theta
+        return self.head.infer(potentials, chain, context, record_trace)
 
     def _context(self, sentences: list[Sentence], chain: Chain, potentials: Parts) -> Context:
         mask = chain.mask(potentials.nodes.shape[1])

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gspen_ner.files import unwritable
 
 FILE_NAME = "average.safetensors"
 
@@ -59,7 +62,11 @@ class WeightAverage(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if self.decay and state.is_world_process_zero:
-            save_file(self.weights, _folder(args, state) / FILE_NAME)
+            file = _folder(args, state) / FILE_NAME
+            try:
+                save_file(self.weights, file)
+            except SafetensorError as error:  # a full disk
+                raise unwritable(file, error) from error
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:

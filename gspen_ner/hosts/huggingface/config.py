@@ -10,6 +10,8 @@ from transformers import PretrainedConfig
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.labels import Labels, Scheme
 
+LAYOUT = 1
+"""Of config.json: a version that writes another one, which this one cannot read, counts it up."""
 System = Literal["unary", "struct", "spen", "gspen"]
 
 
@@ -27,6 +29,12 @@ class GSPENConfig(PretrainedConfig):
         terms: of the head: each a name (see `make_term`) and its arguments.
         inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
         results: what the model card says of data and scores; see `model_card`.
+        layout: of the file that it comes from; see `LAYOUT`.
+
+    Example:
+        >>> config = GSPENConfig(["O", "B-PER", "I-PER", "E-PER", "S-PER"], "BIOES", system="gspen")
+        >>> config.id2label, config.has_term
+        ({0: 'O', 1: 'B-PER', 2: 'I-PER'}, True)
     """
 
     model_type = "gspen_ner"
@@ -43,12 +51,13 @@ class GSPENConfig(PretrainedConfig):
         terms: list[dict[str, Any]] | None = None,
         inference: dict[str, Any] | None = None,
         results: dict[str, Any] | None = None,
+        layout: int = LAYOUT,
         **kwargs: Any,
     ) -> None:
         if system not in get_args(System):
             raise ValueError(f"system must be one of {', '.join(get_args(System))}, got {system!r}")
         self.chain_labels, self.scheme, self.system = list(chain_labels), scheme, system
-        self.scorer, self.encoder = scorer or {}, encoder
+        self.scorer, self.encoder, self.layout = scorer or {}, encoder, layout
         self.terms, self.inference, self.results = terms or [], inference or {}, results or {}
         if chain_labels:
             given = kwargs.pop("id2label", None)

@@ -23,7 +23,13 @@ from gspen_ner.terms import mention_numbers
 
 
 def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
-    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that a model learns from."""
+    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that a model learns from.
+
+    Example:
+        >>> dataset = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
+        >>> dataset[0]["tokens"], dataset[0]["mentions"]
+        (['Ann', 'left'], [0, -1])
+    """
     columns: dict[str, list[Any]] = {
         "tokens": [list(sentence.tokens) for sentence in sentences],
         "tags": [list(sentence.tags) for sentence in sentences],
@@ -55,6 +61,19 @@ class Collator:
     Args:
         reader: of the model; not used where rows bring their potentials along.
         num_labels: of the model's chain.
+
+    Example:
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface import GSPENConfig
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> rows = [{"tokens": ["Ann", "left"], "labels": [1, 0]}, {"tokens": ["Ann"], "labels": [1]}]
+        >>> batch = Collator.of(model)(rows)
+        >>> batch["lengths"], batch["labels"]
+        (tensor([2, 1]), tensor([[   1,    0], [   1, -100]]))
     """
 
     def __init__(self, reader: Reader, num_labels: int) -> None:

@@ -19,6 +19,27 @@ class DocumentTrainer(Trainer):
 
     It reads rows of `tokens` (or `mentions`) and, for documents, `document`; see `Collator`. Where several
     processes train together, `per_device_train_batch_size` times their number is divided among them.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import TrainingArguments
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface import Collator, GSPENConfig, as_dataset
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> sentences = [TaggedSentence(("Ann", "left"), ("B-PER", "O"), document) for document in (0, 1, 1)]
+        >>> rows = as_dataset(sentences, model.bio)
+        >>> options = {"remove_unused_columns": False, "report_to": [], "use_cpu": True}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     arguments = TrainingArguments(folder, per_device_train_batch_size=1, **options)
+        ...     model = model.with_terms(["document"])
+        ...     trainer = DocumentTrainer(model, arguments, Collator.of(model), rows)
+        ...     sorted(batch["documents"].tolist() for batch in trainer.get_train_dataloader())
+        [[0], [1, 1]]
     """
 
     draws = 1

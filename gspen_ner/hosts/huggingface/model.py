@@ -9,35 +9,22 @@ precision, the chain and the term compute in float32.
 
 from __future__ import annotations
 
-import copy
-import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from huggingface_hub import HfApi
 from jaxtyping import Bool, Float, Int
-from safetensors import SafetensorError
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import ModelOutput
 
 from gspen_ner.head import at_least_single, make_head
-from gspen_ner.hosts.huggingface.config import GSPENConfig, System
-from gspen_ner.hosts.huggingface.model_card import model_card
+from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.folder_checks import check_folder, check_sizes
+from gspen_ner.hosts.huggingface.making import MadeModel
 from gspen_ner.hosts.huggingface.piece_layout import PieceLayout
 from gspen_ner.hosts.huggingface.piece_scorer import PieceScorer
-from gspen_ner.hosts.huggingface.pretrained import (
-    chain_labels,
-    load_classifier,
-    load_encoder,
-    move_in,
-    term_entries,
-)
-from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, Reader, load_reader
-from gspen_ner.labels import Scheme
+from gspen_ner.hosts.huggingface.readers import Reader
 from gspen_ner.losses import negative_log_likelihood
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
@@ -67,7 +54,7 @@ class Inferred(NamedTuple):
     solution: Solution | None
 
 
-class GSPENForTokenClassification(PreTrainedModel):
+class GSPENForTokenClassification(MadeModel):
     """A tagger with exact chain inference and, if its system has one, a global term.
 
     It is made by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
@@ -86,21 +73,25 @@ class GSPENForTokenClassification(PreTrainedModel):
         reader: makes the scorer's inputs of words; saved and loaded with the model.
 
     Example:
-        model = GSPENForTokenClassification.from_encoder(
-            "bert-base-cased", dataset.features["ner_tags"].feature.names, terms=["document"]
-        )
-        trainer = DocumentTrainer(model, args, data_collator=Collator.of(model), train_dataset=dataset)
+        A small BiLSTM-CNN with random weights; most will rather use `from_encoder`.
+
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> with_term = model.with_terms(["document"])
+        >>> with_term.config.system, with_term.couples_documents
+        ('gspen', True)
     """
 
-    config_class = GSPENConfig
-    config: GSPENConfig
     base_model_prefix = "scorer"
     accepts_loss_kwargs = False  # the loss is a mean over the batch: Trainer must not rescale it
 
     def __init__(self, config: GSPENConfig, reader: Reader | None = None) -> None:
         super().__init__(config)
         self.labels, self.bio, self.reader = config.labels(), config.bio_view(), reader
-        self.scorer: BiLSTMCNN | PieceScorer
         if config.encoder is None:
             self.scorer = BiLSTMCNN(self.labels, **config.scorer)
         else:
@@ -127,166 +118,10 @@ class GSPENForTokenClassification(PreTrainedModel):
         """Not counted; Trainer would warn that it cannot."""
         return 0
 
-    @classmethod
-    def from_encoder(
-        cls,
-        name: str | Path,
-        labels: Sequence[str],
-        *,
-        scheme: Scheme = "BIOES",
-        transitions: bool = True,
-        terms: Sequence[str | Mapping[str, Any]] = (),
-        inference: Mapping[str, Any] | None = None,
-        window: int | None = None,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        **options: Any,
-    ) -> GSPENForTokenClassification:
-        """A new tagger on top of a pretrained encoder.
-
-        Args:
-            name: of the encoder on the hub, or its folder.
-            labels: the dataset's, in BIO and in its order: `dataset.features["ner_tags"].feature.names`.
-            scheme: that the chain uses inside; logits and gold labels stay BIO.
-            transitions: whether neighbouring labels are scored; without, each word is labelled by itself.
-            terms: global terms, by name or with arguments; see `make_term`.
-            inference: arguments of `GSPENHead`.
-            window: pieces read at once, if the encoder's own limit is not wanted.
-            tokenizer: the encoder's own if not given.
-            options: where on the hub: `revision`, `token`, `cache_dir` and the like.
-        """
-        chain = chain_labels(labels, scheme)
-        pretrained = load_encoder(name, len(chain.names), tokenizer, **options)
-        limit = pretrained.window["window"]
-        if window is not None and window > limit:
-            raise ValueError(f"window must be at most {limit}, which {name} can read at once, got {window}")
-        frame = {} if window is None else {"window": window, "overlap": window // 4}
-        config = GSPENConfig(
-            chain_labels=chain.names,
-            scheme=scheme,
-            system=_system(transitions, bool(terms)),
-            scorer=pretrained.scorer_entries() | frame,
-            encoder=pretrained.encoder_entries(),
-            terms=term_entries(terms),
-            inference=dict(inference or {}),
-            id2label=dict(enumerate(labels)),
-        )
-        model = cls(config, pretrained.reader)
-        move_in(pretrained, model.scorer)
-        return model
-
-    @classmethod
-    def from_token_classifier(
-        cls,
-        name: str | Path,
-        *,
-        terms: Sequence[str | Mapping[str, Any]] = (),
-        inference: Mapping[str, Any] | None = None,
-        constrained: bool = False,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        **options: Any,
-    ) -> GSPENForTokenClassification:
-        """A tagger that starts with the predictions of a fine-tuned softmax classifier, to be fine-tuned on.
-
-        All transitions are zero and the term, if any, says nothing yet: marginals are the classifier's
-        probabilities, and the best labelling has its labels. (Entities are read from it strictly: an I- that
-        continues nothing opens none. For a classifier that often breaks its scheme, take `constrained`.)
-        Give transitions and term larger learning rates than the encoder's; see `parameter_groups`.
-
-        Args:
-            name: of the classifier on the hub, or its folder.
-            terms: see `from_encoder`.
-            inference: likewise.
-            constrained: forbid what the classifier's scheme forbids (an I- that continues nothing) from the
-                start; predictions then differ wherever the classifier breaks its scheme.
-            tokenizer: see `from_encoder`.
-            options: likewise.
-        """
-        pretrained, labels = load_classifier(name, tokenizer, **options)
-        config = GSPENConfig(
-            chain_labels=labels.names,
-            scheme=labels.scheme,
-            system=_system(True, bool(terms)),
-            scorer=pretrained.scorer_entries() | {"constrained": constrained},
-            encoder=pretrained.encoder_entries(),
-            terms=term_entries(terms),
-            inference=dict(inference or {}),
-        )
-        model = cls(config, pretrained.reader)
-        move_in(pretrained, model.scorer)
-        assert model.scorer.crf is not None
-        for weight in model.scorer.crf.parameters():
-            torch.nn.init.zeros_(weight)
-        return model
-
-    def with_terms(
-        self, terms: Sequence[str | Mapping[str, Any]], inference: Mapping[str, Any] | None = None
-    ) -> GSPENForTokenClassification:
-        """A copy of this model with global terms that change nothing yet, in place of those it has.
-
-        Args:
-            terms: by name or with arguments; see `make_term`.
-            inference: arguments of `GSPENHead`.
-        """
-        config = copy.deepcopy(self.config)
-        config.system = _system(config.has_transitions, bool(terms))
-        config.terms, config.inference, config.results = term_entries(terms), dict(inference or {}), {}
-        model = type(self)(config, self.reader)
-        model.scorer.load_state_dict(self.scorer.state_dict())
-        return model
-
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Write config.json, safetensors, the tokenizer (or vocabulary.json) and a model card."""
-        if kwargs.pop("push_to_hub", False):
-            raise ValueError("save first, then call push_to_hub, which uploads tokenizer and model card too")
-        super().save_pretrained(save_directory, *args, **kwargs)
-        if not kwargs.get("is_main_process", True):
-            return
-        folder = Path(save_directory)
-        if self.reader is not None:
-            self.reader.save(folder)
-        (folder / "README.md").write_text(model_card(self.config), encoding="utf-8")
-
-    @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.keys() & {"system", "terms"}:
-            raise ValueError("from_pretrained loads a model as it is: give it other terms by with_terms")
-        if "reader" not in kwargs:
-            where = {option: kwargs[option] for option in HUB_OPTIONS if option in kwargs}
-            config = kwargs.get("config") or GSPENConfig.from_pretrained(name, **where)
-            kwargs["reader"] = load_reader(name, config, **where)
-        return super().from_pretrained(name, *args, **kwargs)
-
-    def push_to_hub(  # type: ignore[override]
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        token: str | bool | None = None,
-        commit_message: str = "Upload model",
-        **options: Any,
-    ) -> Any:
-        """Upload what `save_pretrained` writes, with its model card (transformers would put another there).
-
-        Args:
-            repo_id: `"user/name"`; made if needed.
-            private: whether a new repository is.
-            token: of the hub.
-            commit_message: of the upload.
-            options: of `HfApi.upload_folder`, such as `revision` and `create_pr`.
-        """
-        api = HfApi(token=token)
-        repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return api.upload_folder(
-                repo_id=repo_id, folder_path=folder, commit_message=commit_message, **options
-            )
-
     @property
     def couples_documents(self) -> bool:
         """Whether the term scores documents as a whole, so that their sentences must share a batch."""
-        one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
-        return self.head is not None and self.head.term.groups(one) is not None
+        return self.head is not None and self.head.couples_documents
 
     def freeze_base(self) -> None:
         """Train the term alone: the scorer learns nothing and its dropout is off."""
@@ -396,17 +231,19 @@ class GSPENForTokenClassification(PreTrainedModel):
         return Parts(nodes, table), Chain(lengths)
 
     @torch.no_grad()
-    def infer(self, batch: dict[str, Tensor]) -> Inferred:
+    def infer(self, batch: dict[str, Tensor], record_trace: bool = False) -> Inferred:
         """Scores to decode, by themselves and with the global term, as chains that obey the scheme."""
         potentials, polytope = self.potentials(batch)
         potentials = potentials.map(Tensor.detach)  # transitions may be the parameters themselves
-        solution = self._solution(batch, potentials, polytope)
+        solution = self._solution(batch, potentials, polytope, record_trace)
         chain = Chain(batch["lengths"])
         base = self._as_chain(potentials, chain)
         theta = base if solution is None else self._as_chain(solution.theta, chain)
         return Inferred(base, theta, chain, solution)
 
-    def _solution(self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope) -> Solution | None:
+    def _solution(
+        self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope, record_trace: bool = False
+    ) -> Solution | None:
         if self.head is None:
             return None
         if self.couples_documents and "mentions" not in batch:  # from a pipeline, which knows of no documents
@@ -414,7 +251,8 @@ class GSPENForTokenClassification(PreTrainedModel):
             nowhere = alone.new_full(potentials.nodes.shape[:2], -1)
             batch = batch | {"documents": alone, "mentions": nowhere}
         with torch.autocast(potentials.nodes.device.type, enabled=False):
-            return self.head.infer(potentials, polytope, _context(batch, polytope, potentials))
+            context = _context(batch, polytope, potentials)
+            return self.head.infer(potentials, polytope, context, record_trace)
 
     def _as_chain(self, theta: Parts, chain: Chain) -> Parts:
         """Scores without transitions get a table that only forbids what the scheme forbids."""
@@ -427,22 +265,18 @@ class GSPENForTokenClassification(PreTrainedModel):
         return chain.potentials(theta.nodes, table, start, end)
 
 
-def _system(transitions: bool, term: bool) -> System:
-    if transitions:
-        return "gspen" if term else "struct"
-    return "spen" if term else "unary"
-
-
 def load_model(folder: Path) -> GSPENForTokenClassification:
     """A model from its folder, or an error that says what is wrong with it.
 
     Unlike `from_pretrained`, it refuses weights that are missing or do not fit instead of drawing new ones.
     """
     try:
+        check_folder(folder)
+        check_sizes(GSPENConfig.from_pretrained(folder), GSPENForTokenClassification, folder)
         model, report = GSPENForTokenClassification.from_pretrained(
-            folder, output_loading_info=True, ignore_mismatched_sizes=True
+            folder, output_loading_info=True, ignore_mismatched_sizes=True, use_safetensors=True
         )
-    except (OSError, RuntimeError, SafetensorError, KeyError, TypeError) as error:
+    except Exception as error:  # of any kind: config.json may say anything
         raise ValueError(f"{folder}: not a model that can be read: {error}") from None
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:

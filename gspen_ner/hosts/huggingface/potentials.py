@@ -17,10 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import main_first
 
+ROWS_AT_ONCE = 1024  # that are read, and then scored in batches of similar length
 SCORING_BATCH = 64
 
 
@@ -51,8 +53,7 @@ def with_potentials(
         columns["edges"] = floats
 
     @torch.no_grad()
-    def score(table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
-        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    def score_batch(rows: list[dict[str, Any]]) -> dict[str, list[np.ndarray]]:
         batch = collate(rows)
         inputs = {name: batch[name].to(model.device) for name in model.scorer.inputs if name in batch}
         potentials, _ = model.scorer.train(draw is not None)(**inputs)
@@ -64,6 +65,15 @@ def with_potentials(
             found["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
         return found
 
+    def score(table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
+        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+        found = {name: [np.empty(0)] * len(rows) for name in columns}
+        for places in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
+            for name, values in score_batch([rows[place] for place in places]).items():
+                for place, value in zip(places, values, strict=True):
+                    found[name][place] = value
+        return found
+
     was_training = model.scorer.training
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
@@ -72,7 +82,7 @@ def with_potentials(
         scored = dataset.map(
             score,
             batched=True,
-            batch_size=SCORING_BATCH,
+            batch_size=ROWS_AT_ONCE,
             remove_columns=["tokens"],
             features=datasets.Features(kept | columns),
             cache_file_name=str(cache / f"{digest}.arrow"),

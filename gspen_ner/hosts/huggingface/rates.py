@@ -29,8 +29,18 @@ def parameter_groups(
         weight_decay: of matrices; biases and normalisation have none, nor have transitions and term.
 
     Example:
-        optimizer = torch.optim.AdamW(parameter_groups(model, 3e-5, transitions=1e-2, term=1e-2))
-        Trainer(model, args, optimizers=(optimizer, None), ...)
+        >>> import torch
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface import GSPENConfig
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> groups = parameter_groups(model.with_terms(["document"]), 3e-5, transitions=1e-2, term=5e-2)
+        >>> optimizer = torch.optim.AdamW(groups)
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [3e-05, 0.01, 0.05]
     """
     output, transitions, term = (encoder if rate is None else rate for rate in (output, transitions, term))
     scorer = model.scorer

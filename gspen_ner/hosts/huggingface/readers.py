@@ -110,11 +110,26 @@ class PieceReader:
 def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader:
     """The reader of a model in a folder or, with HUB_OPTIONS such as `revision`, on the hub."""
     if config.encoder is not None:
-        return PieceReader(_own_tokenizer(name, options))
+        tokenizer = _own_tokenizer(name, options)
+        largest, pieces = max(tokenizer.get_vocab().values(), default=0), config.scorer.get("pieces")
+        if pieces is not None and largest >= pieces:
+            raise ValueError(f"{name}: expected a tokenizer of {pieces} pieces, got one with piece {largest}")
+        return PieceReader(tokenizer)
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(str(cached_file(name, VOCABULARY_FILE, **options))).parent
-    return WordReader(Vocabulary.load(folder))
+    vocabulary = Vocabulary.load(folder)
+    found = {
+        "trained_words": vocabulary.trained,
+        "fixed_words": len(vocabulary.words) - vocabulary.trained,
+        "characters": len(vocabulary.characters),
+    }
+    for name, size in found.items():
+        expected = config.scorer.get(name)
+        if expected != size:
+            file = folder / VOCABULARY_FILE
+            raise ValueError(f"{file}: expected {expected} {name}, as config.json says, got {size}")
+    return WordReader(vocabulary)
 
 
 def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:
@@ -123,7 +138,7 @@ def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTo
     if folder.is_dir() and not (folder / TOKENIZER_FILE).is_file():
         raise ValueError(f"{folder}: {TOKENIZER_FILE} is missing")
     try:
-        return load_tokenizer(name, **options)
+        return load_tokenizer(name, trust_remote_code=False, **options)
     except OSError:
         raise
     except Exception as error:  # of any kind: tokenizers has none of its own

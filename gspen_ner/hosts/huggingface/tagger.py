@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
-from tqdm.auto import tqdm
 
 from gspen_ner.decode import label_lists
 from gspen_ner.hosts.huggingface.batches import in_order
-from gspen_ner.hosts.huggingface.data import Collator, as_dataset, lengths_of
-from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Inferred, load_model
+from gspen_ner.hosts.huggingface.data import Collator, lengths_of
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
-from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.predictions import Prediction, predictions_of
+from gspen_ner.tasks.predictions import Prediction, Scored, predict_all, watched
+from gspen_ner.terms import mention_numbers
 
 BATCH_SIZE = 64
 
@@ -26,6 +26,18 @@ class Tagger:
 
     Args:
         model: a trained model with its reader.
+
+    Example:
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface import GSPENConfig
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> prediction = Tagger(model).tag([["Ann", "left"]], k_best=5)[0]
+        >>> round(sum(labelling.probability for labelling in prediction.k_best), 4)  # of all there are
+        1.0
     """
 
     def __init__(self, model: GSPENForTokenClassification) -> None:
@@ -38,51 +50,71 @@ class Tagger:
         """Read a model's folder, or that of a run, whose best model is taken."""
         return cls(placed(load_model(find_model(path))))
 
+    @property
+    def couples_documents(self) -> bool:
+        """Whether the sentences of a document are inferred together."""
+        return self.model.couples_documents
+
     def tag(
         self,
         sentences: Sequence[Sequence[str]],
         documents: Sequence[int] | None = None,
         k_best: int = 0,
+        workings: bool = False,
     ) -> list[Prediction]:
         """Entities of sentences; see `SentenceTagger`."""
-        documents = range(len(sentences)) if documents is None else documents
-        unknown = [
-            TaggedSentence(tuple(tokens), ("O",) * len(tokens), int(document))
-            for tokens, document in zip(sentences, documents, strict=True)
-        ]
-        return self.predict(as_dataset(unknown), k_best)
+        scored = watched(self.scores(sentences, documents, workings), len(sentences))
+        return predict_all(sentences, scored, self.labels, k_best, workings)
 
-    def predict(self, dataset: datasets.Dataset, k_best: int = 0) -> list[Prediction]:
+    def scores(
+        self,
+        sentences: Sequence[Sequence[str]],
+        documents: Sequence[int] | None = None,
+        record_trace: bool = False,
+    ) -> Iterator[Scored]:
+        """Scores of sentences; see `SentenceTagger`."""
+        documents = range(len(sentences)) if documents is None else documents
+        mentions = mention_numbers(sentences, documents)
+        entries = [
+            {"tokens": list(tokens), "document": int(document), "mentions": numbers}
+            for tokens, document, numbers in zip(sentences, documents, mentions, strict=True)
+        ]
+        lengths = [len(tokens) for tokens in sentences]
+        return self._scores(lengths, documents, lambda rows: [entries[row] for row in rows], record_trace)
+
+    def predict(self, dataset: datasets.Dataset, k_best: int = 0, workings: bool = False) -> list[Prediction]:
         """Entities of the rows of a dataset, which has `tokens` and perhaps `document`; see `Collator`.
 
         A progress bar appears if it takes long and someone is watching.
         """
-        tokens = dataset[:]["tokens"]
-        found = [Prediction(tuple(row), [], [], []) for row in tokens]
-        for rows, (base, theta, chain, _) in self._inferred(dataset):
-            some = predictions_of([tokens[row] for row in rows], base, theta, chain, self.labels, k_best)
-            for row, prediction in zip(rows, some, strict=True):
-                found[row] = prediction
-        return found
+        scored = self._scores_of(dataset, workings)
+        return predict_all(dataset[:]["tokens"], scored, self.labels, k_best, workings)
 
     def spans(self, dataset: datasets.Dataset) -> list[list[Span]]:
         """Entities without probabilities: much faster."""
         found: list[list[Span]] = [[] for _ in range(len(dataset))]
-        for rows, inferred in self._inferred(dataset):
-            labels = label_lists(inferred.chain.argmax(inferred.theta))
-            for row, numbers in zip(rows, labels, strict=True):
+        for batch in self._scores_of(dataset):
+            labels = label_lists(batch.chain.argmax(batch.theta))
+            for row, numbers in zip(batch.rows, labels, strict=True):
                 found[row] = self.labels.spans_of_indices(numbers)
         return found
 
-    def _inferred(self, dataset: datasets.Dataset) -> Iterator[tuple[list[int], Inferred]]:
+    def _scores_of(self, dataset: datasets.Dataset, record_trace: bool = False) -> Iterator[Scored]:
+        documents = dataset[:]["document"] if "document" in dataset.column_names else None
+        scored = self._scores(lengths_of(dataset), documents, dataset.__getitems__, record_trace)
+        return watched(scored, len(dataset))
+
+    def _scores(
+        self,
+        lengths: Sequence[int],
+        documents: Sequence[int] | None,
+        entries: Callable[[list[int]], list[dict[str, Any]]],
+        record_trace: bool,
+    ) -> Iterator[Scored]:
         """Inference batch by batch, whole documents together if the term needs them."""
-        collate = Collator.of(self.model)
-        place = self.model.device
-        lengths = lengths_of(dataset)
-        coupled = self.model.couples_documents and "document" in dataset.column_names
-        batches = in_order(dataset[:]["document"] if coupled else None, lengths, BATCH_SIZE)
-        for batch in tqdm(batches, "tagging", delay=2, leave=False, disable=None):
+        collate, place = Collator.of(self.model), self.model.device
+        for batch in in_order(documents if self.couples_documents else None, lengths, BATCH_SIZE):
             rows = [row for row in batch if lengths[row]]
             if rows:
-                inputs = collate(dataset.__getitems__(rows))
-                yield rows, self.model.infer({name: value.to(place) for name, value in inputs.items()})
+                inputs = {name: value.to(place) for name, value in collate(entries(rows)).items()}
+                yield Scored(rows, *self.model.infer(inputs, record_trace))

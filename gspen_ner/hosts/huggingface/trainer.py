@@ -31,7 +31,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from gspen_ner.files import mend_folder, write_folder
+from gspen_ner.files import mend_folder, unwritable, write_folder
 from gspen_ner.hosts.huggingface.averaging import FILE_NAME as AVERAGE_FILE
 from gspen_ner.hosts.huggingface.averaging import WeightAverage
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
@@ -54,6 +54,13 @@ class StageData:
         train: rows with labels.
         dev: rows with gold tags.
         draws: versions of its rows that `train` holds; see `EpochBatches`.
+
+    Example:
+        >>> from gspen_ner.hosts.huggingface import as_dataset
+        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
+        >>> StageData(train=rows, dev=rows).draws
+        1
     """
 
     train: datasets.Dataset
@@ -112,6 +119,24 @@ class StageTrainer(DocumentTrainer):
         folder: gets `checkpoints` and `best`; the metrics go into a file beside it.
         data: what it learns from and is judged by.
         seed: of dropout and of the order of batches.
+
+    Example:
+        >>> import tempfile
+        >>> from gspen_ner import Labels, Vocabulary
+        >>> from gspen_ner.hosts.huggingface import GSPENConfig, as_dataset
+        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
+        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
+        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)], model.bio)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     stage = Path(folder) / "base"
+        ...     trainer = StageTrainer(model, Training(epochs=1), stage, StageData(rows, rows), seed=1)
+        ...     _ = trainer.train()
+        ...     sorted(path.name for path in stage.iterdir())
+        ['best', 'checkpoints']
     """
 
     def __init__(
@@ -225,6 +250,12 @@ class StageTrainer(DocumentTrainer):
             logs |= {"negative_losses": negative, "inference_steps": steps}
             self.watched.clear()
         super().log(logs, *args, **kwargs)
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super()._save_checkpoint(*args, **kwargs)
+        except Exception as error:  # a full disk is of another kind in each library
+            raise unwritable(self.folder / "checkpoints", error) from error
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """F1 on the development set, with averaged weights; a model better than all before is kept."""

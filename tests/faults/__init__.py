@@ -1,0 +1,1 @@
+"""What happens when things go wrong: hostile model folders, full disks, kills."""

@@ -1,0 +1,213 @@
+"""Kills a command at random moments, and looks at what is left.
+
+    python -m tests.faults.kills --kills 30           training and prediction, each killed 30 times
+    python -m tests.faults.kills --only predict       one of them
+
+The moments are drawn evenly from the time that the command takes, once it has begun to do its work.
+Another command is one more `Case` in CASES.
+"""
+
+import argparse
+import os
+import random
+import signal
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+
+from tqdm import tqdm
+
+from gspen_ner.cli import app
+from tests.tiny import content_of, make_model, metrics_of, results_of, write_recipe
+
+CHANGES = {
+    "base_training": {"epochs": 3, "average": 0.5, "learning_rate": 0.06},
+    "term_training": {"epochs": 3, "average": 0.5, "learning_rate": 0.3, "dropout_draws": 2},
+}
+OLD = "what was there before"
+
+
+class Case(ABC):
+    """A command that is killed.
+
+    Args:
+        folder: where it works; the case may keep there what it needs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+
+    @abstractmethod
+    def command(self, again: bool) -> list[object]:
+        """Arguments of `gspen-ner`; `again` after a kill."""
+
+    @abstractmethod
+    def begun(self) -> bool:
+        """Whether the command has begun to do its work: to load libraries is none."""
+
+    @abstractmethod
+    def check_killed(self) -> None:
+        """What must hold whenever it was killed."""
+
+    @abstractmethod
+    def outcome(self) -> object:
+        """What it ends in, equal for all runs."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Begin anew, once the command has ended by itself."""
+
+
+class Training(Case):
+    """`train`, then `train --resume`: ends like an unbroken run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.recipe, self.runs = write_recipe(folder / "recipe.yaml", **CHANGES), 0
+
+    @property
+    def run(self) -> Path:
+        return self.folder / f"run-{self.runs}"
+
+    def command(self, again: bool) -> list[object]:
+        resume = ["--resume"] if (self.run / "recipe.yaml").exists() else []
+        assert bool(resume) <= again
+        return ["train", self.recipe, "--output", self.run, *resume]
+
+    def begun(self) -> bool:
+        return (self.run / "recipe.yaml").exists()
+
+    def check_killed(self) -> None:
+        """Nothing: what is left is looked at by resuming."""
+
+    def outcome(self) -> object:
+        weights = content_of(self.run / "model")[Path("model.safetensors")]
+        return results_of(self.run), metrics_of(self.run), weights
+
+    def reset(self) -> None:
+        self.runs += 1
+
+
+class Prediction(Case):
+    """`predict --output`: the output is the old one or the new one."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        make_model().save_pretrained(folder / "model")
+        (folder / "text.txt").write_text("Ms. Anna Halden left Graz. Halden won!\n\n" * 300)
+        self.output = folder / "out" / "found.jsonl"
+        self.output.parent.mkdir()
+        self.new: bytes | None = None
+        self.reset()
+
+    def command(self, again: bool) -> list[object]:
+        return ["predict", self.folder / "model", self.folder / "text.txt", "--output", self.output]
+
+    def begun(self) -> bool:
+        return True
+
+    def check_killed(self) -> None:
+        assert self.output.read_bytes() in (OLD.encode(), self.new)
+
+    def outcome(self) -> object:
+        self.new = self.new or self.output.read_bytes()
+        assert list(self.output.parent.iterdir()) == [self.output], "nothing else is left"
+        return self.output.read_bytes()
+
+    def reset(self) -> None:
+        self.output.write_text(OLD)
+
+
+CASES: dict[str, type[Case]] = {"train": Training, "predict": Prediction}
+
+
+def kill_often(case: Case, kills: int, seed: int = 0) -> str:
+    """Kill a command at random moments until it has been killed often enough; what was done is returned.
+
+    Raises:
+        AssertionError: something was lost.
+    """
+    moments = random.Random(seed)
+    start = time.monotonic()
+    whole = _finish(case, again=False)
+    expected, killed, ended = case.outcome(), 0, 0
+    case.reset()
+    bar = tqdm(total=kills, desc="kills", disable=None)
+    while killed < kills:
+        if _killed(case, killed > 0, moments.uniform(0, whole)):
+            killed += 1
+            bar.update()
+            case.check_killed()
+            if moments.random() < 0.5:  # else it is killed once more
+                continue
+            _finish(case, again=True)
+        assert case.outcome() == expected, f"after {killed} kills"
+        ended += 1
+        case.reset()
+    bar.close()
+    _finish(case, again=True)
+    assert case.outcome() == expected
+    return f"{killed} kills, {ended + 1} runs ended like the unbroken one, {time.monotonic() - start:.0f} s"
+
+
+def _start(case: Case, again: bool) -> ForkProcess:
+    """The command in a process of its own, which has loaded the libraries already."""
+    process = get_context("fork").Process(target=_run, args=(case.command(again), case.folder / "said.txt"))
+    process.start()
+    return process
+
+
+def _run(arguments: list[object], said: Path) -> None:
+    with said.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    app([str(argument) for argument in arguments])
+
+
+def _finish(case: Case, again: bool) -> float:
+    """Let the command end by itself; the seconds from when it began to work are returned."""
+    process = _start(case, again)
+    _wait_until_begun(case, process)
+    start = time.monotonic()
+    process.join()
+    assert process.exitcode == 0, (case.folder / "said.txt").read_text()[-2000:]
+    return time.monotonic() - start
+
+
+def _killed(case: Case, again: bool, after: float) -> bool:
+    """Kill the command some seconds after it has begun to work; False if it ended before."""
+    process = _start(case, again)
+    _wait_until_begun(case, process)
+    process.join(after)
+    process.kill()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL), (case.folder / "said.txt").read_text()[-2000:]
+    return process.exitcode != 0
+
+
+def _wait_until_begun(case: Case, process: ForkProcess) -> None:
+    while process.is_alive() and not case.begun():
+        time.sleep(0.002)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.kills", description="Kills commands.")
+    parser.add_argument("--kills", type=int, default=30, help="how often each is killed")
+    parser.add_argument("--only", choices=CASES, help="one command")
+    parser.add_argument("--seed", type=int, default=0, help="other seeds, other moments")
+    options = parser.parse_args()
+    for name, kind in CASES.items():
+        if options.only in (None, name):
+            with tempfile.TemporaryDirectory() as folder:
+                print(
+                    f"{name}: {kill_often(kind(Path(folder, name)), options.kills, options.seed)}", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()
