@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from gspen_ner.bench import graph
-from gspen_ner.bench.graph_peers import ConvexLoop, GraphProblem, NumpyLoop, PGMax, SumProductLoop
+from gspen_ner.bench.graph_numpy import ConvexLoop, NumpyLoop, SumProductLoop
+from gspen_ner.bench.graph_peers import GraphProblem
+from gspen_ner.bench.graph_pgmax import PGMax
 from gspen_ner.polytopes import LocalPolytope, Tree
 
 LOOPS = GraphProblem("triangle with a tail", 4, 3, ((0, 1), (2, 1), (0, 2), (2, 3)), batch=3, sweeps=7)

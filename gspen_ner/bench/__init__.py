@@ -4,4 +4,5 @@ timing      how two functions are timed against each other, and the rows and tab
 peers       other people's CRFs behind one interface; plain torch as it is usually written
 chain       `gspen-ner bench chain`
 inference   `gspen-ner bench inference`
+tagging     `gspen-ner bench tag`; serving: `gspen-ner bench serve`
 """

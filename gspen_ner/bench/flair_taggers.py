@@ -11,6 +11,7 @@ import os
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import flair
@@ -21,12 +22,15 @@ from flair.trainers import ModelTrainer
 from flair.training_utils import store_embeddings
 
 from gspen_ner.bench.timing import Row
+from gspen_ner.decode import ScoredSpan
 from gspen_ner.hosts.flair import GSPENTagger, accelerate
 from gspen_ner.hosts.flair.embeddings import make_embeddings
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus, as_flair
 from gspen_ner.hosts.flair.training import EpochLog
+from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.recipe.flair import CharacterEntry, EmbeddingEntry, WordEntry
 from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.tasks.ner_metrics import calibration
 from gspen_ner.tasks.ner_sources import read_source
 
 STOCK = f"stock Flair {flair.__version__}"
@@ -41,22 +45,35 @@ def bars(case: str) -> dict[tuple[str, str, str], float]:
     return {(case, f"{name}, {what}", STOCK): ratio for (name, what), ratio in wanted.items()}
 
 
-def read_slice(sentences: int) -> tuple[str, list[TaggedSentence], list[EmbeddingEntry]]:
-    """Of CoNLL-2003 with GloVe where GSPEN_DATA names them, else generated; and the embeddings."""
-    characters = CharacterEntry(name="characters")
+def read_slice(
+    sentences: int,
+) -> tuple[str, list[TaggedSentence], list[TaggedSentence], list[EmbeddingEntry]]:
+    """Of CoNLL-2003 with GloVe where GSPEN_DATA names them, else generated; half as many more; embeddings."""
+    entries: list[EmbeddingEntry] = [CharacterEntry(name="characters")]
+    whole = sentences + sentences // 2
     folder = os.environ.get("GSPEN_DATA")
     if folder is None:
-        found = read_source(f"newswire:{max(1, sentences // 9)}:1").sentences
-        return f"newswire, {len(found[:sentences])} sentences", found[:sentences], [characters]
-    found = read_source(f"{folder}/conll2003/train.txt").sentences[:sentences]
-    words = WordEntry(name="words", file=f"{folder}/glove/glove.100d.txt.gz")
-    return f"CoNLL-2003, {len(found)} sentences", found, [words, characters]
+        name, source = "newswire", f"newswire:{max(1, whole // 9)}:1"
+    else:
+        name, source = "CoNLL-2003", f"{folder}/conll2003/train.txt"
+        entries.insert(0, WordEntry(name="words", file=f"{folder}/glove/glove.100d.txt.gz"))
+    found = read_source(source).sentences[:whole]
+    train, unseen = found[:sentences], found[sentences:]
+    return f"{name}, {len(train)} sentences", train, unseen or train, entries
 
 
-def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row]]:
+@dataclass(frozen=True)
+class Confidences:
+    """How far the confidences of entities are off (ECE, in per cent) in sentences not trained on."""
+
+    stock: float
+    marginal: float
+
+
+def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row], Confidences]:
     """Measure all, in turns, after a first round that does not count."""
     logging.getLogger("flair").setLevel(logging.WARNING)
-    case, found, entries = read_slice(sentences)
+    case, found, unseen, entries = read_slice(sentences)
     corpus = as_corpus(found, found[:8], None)
     dev = as_flair(found[: sentences // 2])
     taggers = _taggers(found, entries)
@@ -76,7 +93,10 @@ def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row]]:
         for (name, what), milliseconds in medians.items()
         if name != STOCK
     ]
-    return case, sorted(rows, key=lambda row: row.what)
+    stock = _calibration_error(taggers[STOCK], unseen)
+    accelerate(taggers[STOCK], confidences="marginal")
+    confidences = Confidences(stock, _calibration_error(taggers[STOCK], unseen))
+    return case, sorted(rows, key=lambda row: row.what), confidences
 
 
 def _taggers(sentences: list[TaggedSentence], entries: list[EmbeddingEntry]) -> dict[str, SequenceTagger]:
@@ -109,3 +129,18 @@ def _prediction(tagger: SequenceTagger, sentences: list[Sentence]) -> float:
     start = time.perf_counter()
     tagger.predict(sentences, mini_batch_size=BATCH_SIZE, label_name="predicted")
     return time.perf_counter() - start
+
+
+def _calibration_error(tagger: SequenceTagger, sentences: list[TaggedSentence]) -> float:
+    """The ECE of a tagger's own confidences, in per cent."""
+    gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
+    tagged = as_flair(sentences)
+    tagger.predict(tagged, mini_batch_size=BATCH_SIZE, label_name="predicted")
+    found = [
+        [
+            ScoredSpan(Span(label.data_point[0].idx - 1, label.data_point[-1].idx, label.value), label.score)
+            for label in sentence.get_labels("predicted")
+        ]
+        for sentence in tagged
+    ]
+    return 100 * calibration(gold, found).ece

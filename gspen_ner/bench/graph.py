@@ -9,7 +9,9 @@ from contextlib import closing
 from itertools import combinations, pairwise
 from pathlib import Path
 
-from gspen_ner.bench.graph_peers import SUM_PRODUCT, GraphPeer, GraphProblem, NumpyLoop, PGMax
+from gspen_ner.bench.graph_numpy import NumpyLoop
+from gspen_ner.bench.graph_peers import SUM_PRODUCT, GraphPeer, GraphProblem
+from gspen_ner.bench.graph_pgmax import PGMax
 from gspen_ner.bench.timing import MIN_TURNS, TURN_SECONDS, Row
 
 

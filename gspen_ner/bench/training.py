@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,9 @@ def recipe_of(term: str, documents: int | None) -> tuple[str, Recipe]:
     return case, Recipe.model_validate(recipe.model_dump())
 
 
-def contestants(documents: int | None, folder: Path) -> Iterator[tuple[str, StageTrainer]]:
+def contestants(
+    documents: int | None, folder: Path, terms: Sequence[str] = TERMS
+) -> Iterator[tuple[str, StageTrainer]]:
     """Name and trainer of each; the CRF has been trained for an epoch, and terms stand on that one."""
     recipe = recipe_of(TERMS[0], documents)[1]
     run = HuggingFaceRun(recipe, folder / "run")
@@ -64,7 +66,7 @@ def contestants(documents: int | None, folder: Path) -> Iterator[tuple[str, Stag
     crf.train()
     write_folder(folder / "base", base.save_pretrained)
     yield CRF_EPOCH, crf
-    for term in TERMS:
+    for term in terms:
         for freeze in ("base", "none"):
             recipe = recipe_of(term, documents)[1]
             training = recipe.term_training.model_copy(update={"freeze": freeze})
@@ -85,13 +87,15 @@ def _trainer(
     return StageTrainer(model, once, folder, few, seed=run.recipe.seed)
 
 
-def run_training(documents: int | None, rounds: int) -> tuple[str, list[Row], dict[str, float]]:
+def run_training(
+    documents: int | None, rounds: int, terms: Sequence[str] = TERMS
+) -> tuple[str, list[Row], dict[str, float]]:
     """Measure all, in turns, after a first epoch that does not count; also mean steps of inference."""
     case = recipe_of(TERMS[0], documents)[0]
     seconds: dict[str, list[float]] = {}
     steps: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
-        trainers = dict(contestants(documents, Path(place)))
+        trainers = dict(contestants(documents, Path(place), terms))
         for turn in range(rounds + 1):
             for name, trainer in trainers.items():
                 trainer.train()
