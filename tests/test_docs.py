@@ -1,0 +1,53 @@
+"""The documentation: it builds without a warning, says something of everything, and fetches nothing."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from gspen_ner.recipe import AnyRecipe, recipe_names
+
+ROOT = Path(__file__).parents[1]
+
+
+def sections(kind):
+    """A section of recipes and all that are in it."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+        for field in kind.model_fields.values():
+            yield from sections(field.annotation)
+    for part in get_args(kind):
+        yield from sections(part)
+
+
+@pytest.mark.parametrize("kind", get_args(AnyRecipe), ids=lambda kind: kind.__name__)
+def test_every_entry_of_a_recipe_is_described(kind):
+    for section in sections(kind):
+        for name, field in section.model_fields.items():
+            marks_a_kind = re.fullmatch(r"typing\.Literal\['\w+'\]", str(field.annotation))
+            described = field.description or marks_a_kind or list(sections(field.annotation))
+            assert described, f"{section.__name__}.{name}"
+
+
+@pytest.mark.slow
+def test_it_builds_and_fetches_nothing(tmp_path):
+    pytest.importorskip("mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # of what its authors make next
+    built = subprocess.run(build, cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    pages = {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "site").rglob("*.html")}
+    for page in ("index.html", "ways_in.html", "results.html", "contributing.html"):
+        assert page in pages
+    assert all(f"<code>{name}</code>" in pages["recipes.html"] for name in recipe_names())
+    assert "gspen-ner train" in pages["command_line.html"]
+    whole = "".join(pages.values())
+    for name in ("MirrorDescent", "LinearChainCRF", "DocumentConsistency", "GSPENTagger", "StageTrainer"):
+        assert re.search(rf'id="gspen_ner\.[\w.]*{name}"', whole), name
+    assert not re.search(r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//', whole)
+    assert not re.search(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="(?:https?:)?//', whole)
