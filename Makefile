@@ -9,7 +9,7 @@ TRANSFORMERS5 := 5.23.0
 VENV5 ?= .venv-hf5
 HUGGINGFACE_TESTS := tests/hosts tests/experiments/test_runs.py tests/experiments/test_transformer_run.py
 
-.PHONY: help demo test test-slow test-hf5 lint format clean
+.PHONY: help demo test test-slow test-hf5 docs lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -17,7 +17,7 @@ help:  ## list the targets
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch
-	$(INSTALL) --editable '.[bench,dev]'
+	$(INSTALL) --editable '.[bench,dev,docs,ray,serve]'
 	touch $@
 
 $(VENV5)/installed: pyproject.toml constraints.txt
@@ -41,6 +41,9 @@ test-slow: $(VENV)/installed  ## the tests that take longer
 
 test-hf5: $(VENV5)/installed  ## the Hugging Face tests with the newest transformers
 	$(VENV5)/bin/pytest -m 'not slow' --ignore-glob='*flair*' $(HUGGINGFACE_TESTS)
+
+docs: $(VENV)/installed  ## the documentation, in build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 lint: $(VENV)/installed  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ from gspen_ner.terms import (
     NLStruct,
     PaddedMLP,
     RegionMLP,
+    Sharpness,
     TermSum,
     match_mentions,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "RegionMLP",
     "SaddlePoint",
     "ScoredSpan",
+    "Sharpness",
     "Simplex",
     "Solution",
     "Solver",

@@ -14,6 +14,7 @@ from gspen_ner.bench import chain, graph
 from gspen_ner.bench.graph_peers import GraphProblem
 from gspen_ner.bench.peers import FlairCRF, Problem, PytorchCRF, TorchLoop, TorchStruct
 from gspen_ner.cli import app
+from tests.tiny import make_model
 
 runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
 
@@ -22,7 +23,7 @@ def run(*arguments):
     return runner.invoke(app, arguments)
 
 
-BENCHES = [("bench", verb) for verb in ("chain", "graph", "inference", "training", "flair")]
+BENCHES = [("bench", v) for v in ("chain", "graph", "inference", "training", "flair", "tag", "serve")]
 
 
 @pytest.mark.parametrize("arguments", [(), ("bench",), *BENCHES])
@@ -116,6 +117,25 @@ def test_bench_chain_on_every_case():
     assert result.exit_code == 0, result.output
     for text in ("(4, 4096, 9)", "half the length", "half the batch", "table per position"):
         assert text in result.output
+
+
+@pytest.mark.slow
+def test_bench_of_a_model_in_use(tmp_path):
+    make_model().save_pretrained(tmp_path / "model")
+    file = tmp_path / "runs.json"
+    options = ("--sentences", "40", "--sentences", "80", "--workers", "1", "--json", str(file))
+    result = run("bench", "tag", str(tmp_path / "model"), *options)
+    assert result.exit_code == 0, result.output
+    small, large = json.loads(file.read_text())
+    assert (small["sentences"], large["sentences"]) == (40, 80)
+    assert large["seconds"] > 0
+    assert large["peak_mb"] > 100
+    options = ("--clients", "4", "--requests", "40", "--json", str(file))
+    result = run("bench", "serve", str(tmp_path / "model"), *options)
+    assert result.exit_code == 0, result.output
+    (served,) = json.loads(file.read_text())
+    assert (served["clients"], served["requests"], served["lost"], served["wrong"]) == (4, 40, 0, 0)
+    assert served["p99_ms"] >= served["median_ms"] > 0
 
 
 class _Absent(TorchLoop):

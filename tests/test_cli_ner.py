@@ -51,8 +51,18 @@ def entries(output):
     return [json.loads(line) for line in output.splitlines()]
 
 
+VERBS = (
+    "train", "evaluate", "compare", "report", "predict", "tag", "serve", "rank", "recipes", "doctor",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "verb", [("train",), ("evaluate",), ("predict",), ("recipes",), ("data", "describe"), ("bench", "chain")]
+    "verb",
+    [
+        *((verb,) for verb in VERBS),
+        ("data", "describe"),
+        ("bench", "chain"),
+    ],
 )
 def test_every_verb_has_an_example_in_its_help(verb):
     output = run(*verb, "--help").output
@@ -61,7 +71,7 @@ def test_every_verb_has_an_example_in_its_help(verb):
     assert f"gspen-ner {' '.join(verb)}" in example
 
 
-@pytest.mark.parametrize("verb", [("train",), ("evaluate",), ("predict",), ("data", "describe")])
+@pytest.mark.parametrize("verb", [*((verb,) for verb in VERBS if verb != "recipes"), ("data", "describe")])
 def test_examples_use_options_that_exist(verb):
     output = run(*verb, "--help").output
     example, options = output.split("Examples:")[1].split("Options", 1)
@@ -71,7 +81,7 @@ def test_examples_use_options_that_exist(verb):
 
 def test_without_arguments_the_verbs_are_listed():
     output = gspen_ner().output
-    for verb in ("train", "evaluate", "predict", "recipes", "data", "bench"):
+    for verb in (*VERBS, "data", "bench"):
         assert re.search(rf"\b{verb}\b", output)
 
 
@@ -512,6 +522,7 @@ def test_the_wheel_works_outside_a_clone(tmp_path):
     where = python("-c", "import gspen_ner; print(gspen_ner.__file__)", path=installed)
     assert Path(where.strip()).is_relative_to(installed)
     assert "quickstart" in python("-m", "gspen_ner.cli", "recipes", path=installed)
+    assert (installed / "gspen_ner" / "report" / "ner" / "template" / "page.html").is_file()
     tiny = (
         "data.train=newswire:6:1", "data.dev=newswire:2:2", "data.test=newswire:2:3", "scorer.word_size=12",
         "scorer.hidden=16", "scorer.projection=16", "base_training.epochs=1", "term_training.epochs=1",

@@ -1,10 +1,13 @@
 """The package as a whole: what importing it does, what it exports, and that its demo runs."""
 
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import gspen_ner
 
@@ -24,18 +27,39 @@ def test_importing_it_imports_no_host_library():
         assert heavy not in loaded
 
 
-def test_every_public_name_exists_and_is_documented():
-    for name in gspen_ner.__all__:
-        assert getattr(gspen_ner, name).__doc__, name
+@pytest.mark.parametrize("module", ["gspen_ner", "gspen_ner.hosts.flair", "gspen_ner.hosts.huggingface"])
+def test_every_public_name_is_documented_with_an_example(module):
+    if module.endswith("flair"):
+        pytest.importorskip("flair")
+    public = importlib.import_module(module)
+    for name in public.__all__:
+        documentation = getattr(public, name).__doc__ or ""
+        assert ">>> " in documentation, f"{module}.{name}"
+        assert "+SKIP" not in documentation, f"{module}.{name}"
+
+
+def rooms():
+    """The modules and folders of the package, in the order of the map in CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| room .*?\n(?=\n)", text, re.DOTALL | re.MULTILINE)[0]
+    firsts = [row.split("|")[1] for row in table.splitlines()]
+    return [name for first in firsts for name in re.findall(r"`(\w+)(?:/|\.py)`", first)]
+
+
+def test_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == gspen_ner.__version__
+    assert citation["references"][0]["title"] == "Graph Structured Prediction Energy Networks"
+
+
+def test_the_map_shows_every_room():
+    found = {path.stem for path in (ROOT / "gspen_ner").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert sorted(rooms()) == sorted(found - {"__init__", "__pycache__", "recipes"})
 
 
 def test_imports_point_only_upwards():
-    """No module imports from a room further down the list in the README."""
-    order = [
-        "parts", "labels", "graphs", "kernels", "polytopes", "terms", "objective", "solvers", "losses",
-        "decode", "scorers", "head", "systems", "files", "tasks", "recipe", "hosts", "experiments", "report",
-        "bench", "cli",
-    ]  # fmt: skip
+    """No module imports from a room further down the map."""
+    order = rooms()
     for file in (ROOT / "gspen_ner").rglob("*.py"):
         room = file.relative_to(ROOT / "gspen_ner").parts[0].removesuffix(".py")
         if room == "__init__":

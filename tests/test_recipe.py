@@ -8,10 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gspen_ner.recipe import (
+    Experiment,
     FlairRecipe,
+    GraphRecipe,
     MultilabelRecipe,
     OCRRecipe,
     Recipe,
+    TaggingRecipe,
     expand,
     find_recipe,
     load_recipe,
@@ -47,14 +50,22 @@ def built_in(name):
 def test_every_built_in_recipe_loads_without_any_data(name, monkeypatch):
     monkeypatch.delenv("GSPEN_DATA", raising=False)
     recipe = built_in(name)
-    graphs = isinstance(recipe, OCRRecipe | MultilabelRecipe)
-    assert graphs or (recipe.system == "gspen" and recipe.terms)
+    graphs = isinstance(recipe, GraphRecipe)
+    assert graphs or recipe.system == "struct" or (recipe.system == "gspen" and recipe.terms)
     assert recipe.description == recipe_names()[name]
     assert 20 < len(recipe.description) < 120
 
 
 def test_the_built_in_recipes_are_these():
-    assert {"quickstart", "conll03_fast", "conll03_ma_hovy", "wnut17", "crossner"} <= set(recipe_names())
+    assert {
+        "quickstart",
+        "conll03_fast",
+        "conll03_ma_hovy",
+        "wnut17",
+        "crossner",
+        "tagging",
+        "bookmarks",
+    } <= set(recipe_names())
 
 
 @pytest.mark.parametrize("name", sorted(recipe_names()))
@@ -65,6 +76,8 @@ def test_paths_of_built_in_recipes_lie_in_the_data_folder_or_need_none(name, mon
         paths = [recipe.data.letters, recipe.data.backgrounds]
     elif isinstance(recipe, MultilabelRecipe):
         paths = [recipe.data.folder]
+    elif isinstance(recipe, TaggingRecipe):
+        paths = [recipe.data.features, recipe.data.tags]
     else:
         paths = [recipe.data.train, recipe.data.dev, recipe.data.test]
     if isinstance(recipe, FlairRecipe):
@@ -445,7 +458,7 @@ def loads_or_refuses(folder, content, overrides=()):
     file = folder / "random.yaml"
     file.write_bytes(content)
     with contextlib.suppress(ValueError):
-        assert isinstance(load_recipe(file, overrides), Recipe)
+        assert isinstance(load_recipe(file, overrides), Experiment)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")))

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,7 +94,9 @@ def same_weights(first, second):
 
 def gspen_ner(*arguments, text=None):
     """The command, in this process."""
-    return _RUNNER.invoke(app, [str(argument) for argument in arguments], input=text)
+    result = _RUNNER.invoke(app, [str(argument) for argument in arguments], input=text)
+    logging.getLogger("gspen_ner").handlers.clear()  # which a process of its own would end with
+    return result
 
 
 def merged(old, new):
