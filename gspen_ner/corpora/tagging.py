@@ -68,10 +68,10 @@ class CorpusJob:
             plan = make_plan(files, settings.part_rows, settings.longest_document)
             self.manifest = replace(self.manifest, parts=plan.parts, cuts=plan.cuts)
         self.manifest.save(self.folder)
-        self.missing = self.manifest.missing(self.folder)
+        self.missing: list[int] = [] if self._joined else self.manifest.missing(self.folder)
 
     def _refuse_what_is_there(self, resume: bool) -> None:
-        if self.folder != self.output and self.output.exists():
+        if self.folder != self.output and self.output.exists() and not (resume and self._joined):
             raise ValueError(f"{self.output}: exists already; choose another output")
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(
@@ -84,6 +84,11 @@ class CorpusJob:
                 raise ValueError(
                     f"{self.folder}: begun already; go on with --resume, or choose another output"
                 )
+
+    @property
+    def _joined(self) -> bool:
+        """Whether a run was killed when it had joined its parts, and had them still to remove."""
+        return self.folder != self.output and self.output.exists() and (self.folder / NAME).exists()
 
     @property
     def rows(self) -> int:
@@ -109,7 +114,9 @@ class CorpusJob:
             done = Tagged(rows, sentences, entities, done.earlier, cuts, max(done.peak, outcome.peak))
             report(outcome)
         if self.folder != self.output:
-            self._join()
+            if not self._joined:
+                self._join()
+            _remove(self.folder)
         return done._replace(cuts=done.cuts + coupled * self.manifest.cuts)
 
     def _join(self) -> None:
@@ -117,7 +124,14 @@ class CorpusJob:
         parts = [self.manifest.part_file(self.folder, n) for n in range(len(self.manifest.parts))]
         join = _join_tables if self.manifest.suffix == ".parquet" else _join_lines
         write_file(self.output, lambda new: join(parts, new))
-        shutil.rmtree(self.folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the parts, and what says that they were parts at the very end."""
+    for file in folder.iterdir():
+        if file.name != NAME:
+            file.unlink()
+    shutil.rmtree(folder)
 
 
 def _join_lines(parts: Sequence[Path], file: Path) -> None:

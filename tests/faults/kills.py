@@ -1,13 +1,15 @@
 """Kills a command at random moments, and looks at what is left.
 
-    python -m tests.faults.kills --kills 30           training and prediction, each killed 30 times
+    python -m tests.faults.kills --kills 30           training, prediction and tagging, each killed 30 times
     python -m tests.faults.kills --only predict       one of them
 
-The moments are drawn evenly from the time that the command takes, once it has begun to do its work.
-Another command is one more `Case` in CASES.
+The moments are drawn evenly from the time that the command takes, once it has begun to do its work. Commands
+are forks of a small server that has only loaded the libraries: whoever calls this may have threads, which a
+fork of its own would lack and wait for. Another command is one more `Case` in CASES.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -15,12 +17,13 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from multiprocessing import get_context
-from multiprocessing.context import ForkProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from tqdm import tqdm
 
 from gspen_ner.cli import app
+from gspen_ner.tasks.newswire import generate_newswire
 from tests.tiny import content_of, make_model, metrics_of, results_of, write_recipe
 
 CHANGES = {
@@ -28,6 +31,10 @@ CHANGES = {
     "term_training": {"epochs": 3, "average": 0.5, "learning_rate": 0.3, "dropout_draws": 2},
 }
 OLD = "what was there before"
+LIBRARIES = ["gspen_ner.corpora.tagging", "gspen_ner.experiments.huggingface_run", "tests.tiny"]
+LONGEST = 300  # seconds that a command may take
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload(LIBRARIES)
 
 
 class Case(ABC):
@@ -56,6 +63,10 @@ class Case(ABC):
     @abstractmethod
     def outcome(self) -> object:
         """What it ends in, equal for all runs."""
+
+    def finished(self) -> bool:
+        """Whether it was killed when all was done."""
+        return False
 
     @abstractmethod
     def reset(self) -> None:
@@ -122,7 +133,43 @@ class Prediction(Case):
         self.output.write_text(OLD)
 
 
-CASES: dict[str, type[Case]] = {"train": Training, "predict": Prediction}
+class Tagging(Case):
+    """`tag`, then `tag --resume`: no row is lost, or there twice."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        make_model().save_pretrained(folder / "model")
+        sentences = generate_newswire(120, seed=5)
+        rows = ({"id": n, "tokens": s.tokens, "document": s.document} for n, s in enumerate(sentences))
+        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.runs = 0
+
+    @property
+    def output(self) -> Path:
+        return self.folder / f"run-{self.runs}" / "tagged.jsonl"
+
+    def command(self, again: bool) -> list[object]:
+        self.output.parent.mkdir(exist_ok=True)
+        places = [self.folder / "model", self.folder / "corpus.jsonl", self.output]
+        return ["tag", *places, "--part-rows", 20, "--document-column", "document", "--resume"]
+
+    def begun(self) -> bool:
+        return any(self.output.parent.iterdir())
+
+    def check_killed(self) -> None:
+        """Nothing: what is left is looked at by resuming."""
+
+    def outcome(self) -> object:
+        return content_of(self.output.parent)
+
+    def finished(self) -> bool:
+        return [self.output] == list(self.output.parent.iterdir())
+
+    def reset(self) -> None:
+        self.runs += 1
+
+
+CASES: dict[str, type[Case]] = {"train": Training, "predict": Prediction, "tag": Tagging}
 
 
 def kill_often(case: Case, kills: int, seed: int = 0) -> str:
@@ -142,9 +189,10 @@ def kill_often(case: Case, kills: int, seed: int = 0) -> str:
             killed += 1
             bar.update()
             case.check_killed()
-            if moments.random() < 0.5:  # else it is killed once more
-                continue
-            _finish(case, again=True)
+            if not case.finished():
+                if moments.random() < 0.5:  # it is killed once more
+                    continue
+                _finish(case, again=True)
         assert case.outcome() == expected, f"after {killed} kills"
         ended += 1
         case.reset()
@@ -154,9 +202,9 @@ def kill_often(case: Case, kills: int, seed: int = 0) -> str:
     return f"{killed} kills, {ended + 1} runs ended like the unbroken one, {time.monotonic() - start:.0f} s"
 
 
-def _start(case: Case, again: bool) -> ForkProcess:
+def _start(case: Case, again: bool) -> ForkServerProcess:
     """The command in a process of its own, which has loaded the libraries already."""
-    process = get_context("fork").Process(target=_run, args=(case.command(again), case.folder / "said.txt"))
+    process = SERVER.Process(target=_run, args=(case.command(again), case.folder / "said.txt"))
     process.start()
     return process
 
@@ -173,7 +221,8 @@ def _finish(case: Case, again: bool) -> float:
     process = _start(case, again)
     _wait_until_begun(case, process)
     start = time.monotonic()
-    process.join()
+    process.join(LONGEST)
+    process.kill()
     assert process.exitcode == 0, (case.folder / "said.txt").read_text()[-2000:]
     return time.monotonic() - start
 
@@ -189,7 +238,7 @@ def _killed(case: Case, again: bool, after: float) -> bool:
     return process.exitcode != 0
 
 
-def _wait_until_begun(case: Case, process: ForkProcess) -> None:
+def _wait_until_begun(case: Case, process: ForkServerProcess) -> None:
     while process.is_alive() and not case.begun():
         time.sleep(0.002)
 

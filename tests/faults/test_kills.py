@@ -6,7 +6,7 @@ from tests.faults.kills import CASES, kill_often
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_lost(name, tmp_path):
     assert "3 kills" in kill_often(CASES[name](tmp_path / name), kills=3)
