@@ -60,7 +60,6 @@ class Training(Section):
     learning_rate: float = Field(1e-3, gt=0, description="of the first update")
     output_learning_rate: float | None = Field(None, gt=0, description="of a transformer's output layer")
     transitions_learning_rate: float | None = Field(None, gt=0, description="of transition scores")
-    words_learning_rate: float | None = Field(None, gt=0, description="of the BiLSTM-CNN's word vectors")
     weight_decay: float = Field(0.0, ge=0, description="of the matrices of the base model")
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     nesterov: bool = Field(False, description="of sgd: Nesterov's momentum")

@@ -15,7 +15,6 @@ def parameter_groups(
     output: float | None = None,
     transitions: float | None = None,
     term: float | None = None,
-    words: float | None = None,
     weight_decay: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Groups for any torch optimizer; what is frozen is in none.
@@ -27,9 +26,7 @@ def parameter_groups(
         transitions: of the scores of neighbouring labels; likewise. With a pretrained encoder's rate they
             would hardly move: a hundred to a thousand times as much is usual.
         term: of the global term; likewise.
-        words: of the BiLSTM-CNN's vectors of words; likewise. Adam moves the vector of a rare word as far as
-            that of a frequent one, away from the words that training never sees; a tenth keeps it near them.
-        weight_decay: of matrices; biases and normalisation have none, nor have transitions, term and words.
+        weight_decay: of matrices; biases and normalisation have none, nor have transitions and term.
 
     Example:
         >>> import torch
@@ -50,9 +47,7 @@ def parameter_groups(
     base = getattr(getattr(scorer, "encoder", None), "base_model", None)
     new = [] if scorer.crf is None else list(scorer.crf.parameters())
     head = [] if model.head is None else list(model.head.parameters())
-    table = getattr(scorer, "trained_words", None)
-    vectors = [] if words is None or table is None else list(table.parameters())
-    known = {id(weight) for weight in (*new, *vectors)}
+    known = {id(weight) for weight in new}
     inner = list(scorer.parameters()) if base is None else list(base.parameters())
     inner = [weight for weight in inner if id(weight) not in known]
     known |= {id(weight) for weight in inner}
@@ -62,7 +57,6 @@ def parameter_groups(
         *_decayed(outer, output, weight_decay),
         {"params": _trained(new), "lr": transitions, "weight_decay": 0.0},
         {"params": _trained(head), "lr": term, "weight_decay": 0.0},
-        {"params": _trained(vectors), "lr": words, "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
 

@@ -204,7 +204,6 @@ class StageTrainer(DocumentTrainer):
             output=training.output_learning_rate,
             transitions=training.transitions_learning_rate,
             term=training.learning_rate,
-            words=training.words_learning_rate,
             weight_decay=training.weight_decay,
         )
         if training.optimizer == "sgd":
