@@ -114,16 +114,16 @@ def test_positive_part_drops_negative_examples():
 
 
 def test_positive_part_of_a_document_is_that_of_its_sum():
-    context = Context(CHAIN.mask(4), torch.tensor([0, 0, 1, 1]), torch.full((4, 4), -1))
-    objective = Objective(potentials(), CHAIN, DocumentConsistency(LABELS), context)
+    context = Context(CHAIN.mask(4), torch.tensor([0, 0, 1, 1]), torch.full((4, 4, 1), -1))
+    objective = Objective(potentials(), CHAIN, DocumentConsistency(LABELS, ["word"]), context)
     loss = torch.tensor([3.0, -2.0, 1.0, -4.0])
     assert positive_part(objective, loss).tolist() == [3.0, -2.0, 0.0, 0.0]
 
 
 def test_fixed_point_likelihood_is_convex_in_the_document_terms_matrices():
     """At fixed marginals the loss along any line through parameter space is convex."""
-    context = Context(CHAIN.mask(4), torch.tensor([0, 0, 0, 0]), torch.tensor([[0, 1, 0, 1]] * 4))
-    term = DocumentConsistency(LABELS).double()
+    context = Context(CHAIN.mask(4), torch.tensor([0, 0, 0, 0]), torch.tensor([[[0], [1], [0], [1]]] * 4))
+    term = DocumentConsistency(LABELS, ["word"]).double()
     f = potentials(requires_grad=False)
     objective = Objective(f, CHAIN, term, context)
     solution = solve(objective, MirrorDescent(), max_steps=3)

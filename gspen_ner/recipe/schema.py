@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Relation = Literal["word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape"]
 
 
 class Section(BaseModel):
@@ -119,6 +121,16 @@ class DocumentTerm(Section):
     """Document consistency."""
 
     name: Literal["document"]
+    relations: tuple[Relation, ...] = Field(
+        get_args(Relation), min_length=1, description="what ties tokens of a document to each other"
+    )
+
+    @field_validator("relations")
+    @classmethod
+    def _different(cls, relations: tuple[Relation, ...]) -> tuple[Relation, ...]:
+        if len(set(relations)) < len(relations):
+            raise ValueError("each may be named once")
+        return relations
 
 
 class SharpnessTerm(Section):

@@ -3,7 +3,8 @@
 from typing import Any
 
 from gspen_ner.terms.convolution import Convolution
-from gspen_ner.terms.document import DocumentConsistency, match_mentions, mention_numbers
+from gspen_ner.terms.document import DocumentConsistency
+from gspen_ner.terms.mentions import RELATIONS, match_mentions, mention_numbers
 from gspen_ner.terms.nlstruct import NLStruct
 from gspen_ner.terms.padded_mlp import PaddedMLP
 from gspen_ner.terms.region_mlp import RegionMLP
@@ -11,6 +12,7 @@ from gspen_ner.terms.sharpness import Sharpness
 from gspen_ner.terms.term import Context, GlobalTerm, TermSum
 
 __all__ = [
+    "RELATIONS",
     "Context",
     "Convolution",
     "DocumentConsistency",

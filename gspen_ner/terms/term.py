@@ -30,8 +30,8 @@ class Context:
     Args:
         mask: `[B, N]`, True where an example has a variable.
         documents: `[B]`, equal numbers for sentences of one document; None if each stands alone.
-        mentions: `[B, N]`, equal numbers for mentions of the same thing in the same document, -1 for
-            tokens that are none; see `match_mentions`.
+        mentions: `[B, N, R]`, equal numbers for tokens of a document that are related in one of R ways, -1
+            for those that are not; see `match_mentions`.
 
     Example:
         >>> Context.of_lengths(torch.tensor([3, 1]), positions=3).mask
@@ -41,7 +41,7 @@ class Context:
 
     mask: Bool[Tensor, "B N"]
     documents: Int[Tensor, " B"] | None = None
-    mentions: Int[Tensor, "B N"] | None = None
+    mentions: Int[Tensor, "B N R"] | None = None
 
     def __post_init__(self) -> None:
         if self.mentions is not None and self.documents is None:

@@ -310,7 +310,7 @@ class TestMaking:
         number = 4 * 4 + 1
         term = Convolution(number, hidden=4)
         assert make_gspen(news, term=term).head.term is term
-        assert make_gspen(news, term=DocumentConsistency).head.term.agreement.shape == (number, number)
+        assert make_gspen(news, term=DocumentConsistency).head.term.agreement.shape[1:] == (number, number)
         assert make_gspen(news, term=partial(PaddedMLP, max_length=7)).head.term.max_length == 7
         head = GSPENHead(term, cost=0.0)
         assert make_gspen(news, term=None, head=head).head is head

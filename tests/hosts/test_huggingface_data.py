@@ -13,6 +13,7 @@ from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
 from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.terms import RELATIONS
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
 
 DOCUMENTS = [sentence.document for sentence in SENTENCES]
@@ -47,7 +48,7 @@ class TestAsDataset:
         assert len(as_dataset([], BioView(make_labels()))) == 0
 
     def test_mentions_are_the_same_word_in_the_same_document(self):
-        mentions = as_dataset(NAMES)[:]["mentions"]
+        mentions = [row[:: len(RELATIONS)] for row in as_dataset(NAMES)[:]["mentions"]]  # by words
         assert mentions[0][1] == -1, "no upper-case letter"
         assert mentions[0][2] == mentions[1][0]
         assert len({mentions[0][0], mentions[0][2], mentions[2][0], mentions[2][1]}) == 4
@@ -61,7 +62,7 @@ class TestCollator:
         assert batch["lengths"].tolist() == LENGTHS
         assert batch["documents"].tolist() == DOCUMENTS
         for name in ("words", "spelling_at", "mentions", "labels"):
-            assert batch[name].shape == (len(SENTENCES), longest)
+            assert batch[name].shape[:2] == (len(SENTENCES), longest)
             assert batch[name].dtype == torch.long
         for row, length in enumerate(LENGTHS):
             words = model.reader.vocabulary.word_numbers(SENTENCES[row].tokens)
@@ -86,7 +87,8 @@ class TestCollator:
         found = [
             number
             for row, length in zip(batch["mentions"].tolist(), batch["lengths"].tolist(), strict=True)
-            for number in row[:length]
+            for numbers in row[:length]
+            for number in numbers
         ]
         pairs = set(zip(given, found, strict=True))
         assert len(pairs) == len(set(given)) == len(set(found)), "one to one"
@@ -96,9 +98,9 @@ class TestCollator:
     def test_a_batch_in_which_every_token_is_a_mention(self):
         model = make_model("struct")
         rows = as_dataset([NAMES[1], NAMES[1]]).to_list()
-        assert Collator.of(model)(rows)["mentions"].tolist() == [[0], [0]]
+        assert Collator.of(model)(rows)["mentions"][..., 0].tolist() == [[0], [0]]
         none = as_dataset([TaggedSentence(("a", "b"), ("O", "O"), 0)]).to_list()
-        assert Collator.of(model)(none)["mentions"].tolist() == [[-1, -1]]
+        assert Collator.of(model)(none)["mentions"][..., 0].tolist() == [[-1, -1]]
 
     def test_a_batch_without_rows_is_refused(self):
         with pytest.raises(ValueError, match="at least one sentence"):
@@ -317,6 +319,9 @@ class TestWithPotentials:
 def test_mentions_of_different_documents_are_never_one_whatever_their_numbers():
     first, second = (as_dataset([TaggedSentence(("Ann", "won"), ("O", "O"), number)]) for number in (0, 1))
     rows = [first[0], second[0]]
-    assert rows[0]["mentions"] == rows[1]["mentions"] == [0, -1]
+    assert rows[0]["mentions"] == rows[1]["mentions"]
     batch = Collator(WordReader(Vocabulary.of_sentences([["Ann"]])), 3)(rows)
-    assert batch["mentions"].tolist() == [[0, -1], [1, -1]]
+    assert (batch["mentions"][0, 0] != batch["mentions"][1, 0]).sum() == len(
+        RELATIONS
+    ) - 1  # nothing is before Ann
+    assert (batch["mentions"][:, 1] == -1).all()

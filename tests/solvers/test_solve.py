@@ -27,13 +27,13 @@ def document_problem(strength, temperature=1.0):
     """Six sentences of three documents whose words repeat; a strong term, attractive or repulsive."""
     random = torch.Generator().manual_seed(2)
     lengths = torch.tensor([4, 3, 2, 4, 1, 4])
-    term = DocumentConsistency(LABELS).double()
+    term = DocumentConsistency(LABELS, ["word"]).double()
     with torch.no_grad():
         term.agreement.copy_(strength * torch.eye(LABELS))
         term.support.copy_(strength * torch.randn(LABELS, LABELS, generator=random))
     documents = torch.tensor([0, 0, 1, 1, 2, 1])
     mentions = documents[:, None] * 3 + torch.randint(0, 3, (6, 4), generator=random)
-    context = Context(torch.arange(4) < lengths[:, None], documents, mentions)
+    context = Context(torch.arange(4) < lengths[:, None], documents, mentions[..., None])
     nodes = torch.randn(6, 4, LABELS, generator=random, dtype=torch.float64)
     edges = torch.randn(LABELS, LABELS, generator=random, dtype=torch.float64)
     return Objective(Parts(nodes, edges), Chain(lengths), term, context, temperature)

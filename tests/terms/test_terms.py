@@ -1,7 +1,5 @@
 """Global terms against their formulas, written out slowly; padding, noise, sums of terms."""
 
-import math
-
 import jaxtyping
 import pytest
 import torch
@@ -16,11 +14,10 @@ from gspen_ner import (
     Parts,
     Sharpness,
     TermSum,
-    match_mentions,
 )
 from gspen_ner.terms.term import GlobalTerm, select_noise
+from tests.terms.batches import LENGTHS, awake, make_batch, make_documents
 
-LENGTHS = [7, 2, 5, 1, 3]
 EDGE_INPUTS = ["none", "counts", "positions"]
 every_reading = pytest.mark.parametrize("read_potentials", [False, True], ids=["marginals", "potentials too"])
 every_edge_input = pytest.mark.parametrize("edge_inputs", EDGE_INPUTS)
@@ -34,19 +31,6 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-def make_batch(lengths=LENGTHS, labels=3, edge_inputs="positions"):
-    """Potentials with NaN in the padding and marginals with zeros there, as inference gives them."""
-    length = max(lengths)
-    mask = torch.arange(length) < torch.tensor(lengths)[:, None]
-    nodes = torch.randn(len(lengths), length, labels, dtype=torch.float64)
-    pairs = torch.rand(len(lengths), length - 1, labels, labels, dtype=torch.float64)
-    edges = pairs / pairs.sum((2, 3), keepdim=True) * mask[:, 1:, None, None]
-    if edge_inputs == "counts":
-        edges = edges.sum(1, keepdim=True)
-    marginals = Parts(nodes.softmax(-1) * mask[..., None], edges)
-    return Parts(nodes.masked_fill(~mask[..., None], torch.nan)), marginals, Context(mask)
-
-
 def row_alone(row, potentials, marginals, context):
     """One example of a batch, without its padding."""
     length = int(context.mask[row].sum())
@@ -57,13 +41,6 @@ def row_alone(row, potentials, marginals, context):
         Parts(alone, edges if edges.shape[1] == 1 else edges[:, : length - 1]),
         Context(context.mask[row : row + 1, :length]),
     )
-
-
-def awake(term):
-    """A term whose output weights are no longer zero, in double precision."""
-    for parameter in term.parameters():
-        torch.nn.init.normal_(parameter)
-    return term.double()
 
 
 def make_mlp(max_length=10, edge_inputs="none", read_potentials=False, dropout=0.0):
@@ -263,7 +240,7 @@ def test_an_mlp_for_another_number_of_labels_is_refused():
 )
 def test_a_new_term_scores_exactly_zero(term):
     potentials, marginals, context = make_batch()
-    context = Context(context.mask, torch.zeros(5).long(), torch.zeros(5, 7).long())
+    context = Context(context.mask, torch.zeros(5).long(), torch.zeros(5, 7, 6).long())
     noise = term.double().draw_noise(potentials, context)
     scores = term(potentials, marginals, context, noise)
     assert scores.tolist() == [0.0] * 5
@@ -310,145 +287,6 @@ def test_sharpness_is_the_weighted_sum_of_squares():
     term, (potentials, marginals, context) = awake(Sharpness(3)), make_batch()
     expected = 0.5 * term.weight * (marginals.nodes**2 * context.mask[..., None]).sum((1, 2))
     assert torch.allclose(term(potentials, marginals, context), expected)
-
-
-# DocumentConsistency
-
-
-def document_by_hand(agreement, support, nodes, context, symmetric=True):
-    """The header's formula by a double loop over mentions: the share of each sentence."""
-    if symmetric:
-        agreement, support = 0.5 * (agreement + agreement.T), 0.5 * (support + support.T)
-    places = [(b, t) for b, t in context.mask.nonzero().tolist() if context.mentions[b, t] >= 0]
-    scores = [nodes.new_zeros(()) for _ in nodes]
-    for b, t in places:
-        others = [
-            nodes[c, u]
-            for c, u in places
-            if (c, u) != (b, t) and context.mentions[c, u] == context.mentions[b, t]
-        ]
-        if others:
-            k, total = len(others), torch.stack(others).sum(0)
-            share = nodes[b, t] @ agreement @ (total / k) + nodes[b, t] @ support @ (total / math.sqrt(k))
-            scores[b] = scores[b] + 0.5 * share
-    return torch.stack(scores)
-
-
-def make_documents():
-    """Five sentences of two documents; mentions also twice in a sentence, and (wrongly) in the padding."""
-    _, marginals, context = make_batch()
-    documents = torch.tensor([4, 4, 0, 0, 4])
-    mentions = torch.tensor(
-        [
-            [0, -1, 1, 0, -1, 2, 1],
-            [0, 1, 0, 0, 0, 0, 0],  # from the third on: padding, never a mention
-            [5, 5, -1, 7, -1, 5, 5],
-            [7, 7, 7, 7, 7, 7, 7],
-            [-1, 0, 9, 9, 9, 9, 9],
-        ]
-    )
-    return awake(DocumentConsistency(3)), marginals, Context(context.mask, documents, mentions)
-
-
-def test_document_consistency_is_its_formula():
-    term, marginals, context = make_documents()
-    expected = document_by_hand(term.agreement, term.support, marginals.nodes, context)
-    assert (expected != 0).all()
-    torch.testing.assert_close(term(marginals, marginals, context), expected)
-
-
-def test_symmetrising_changes_no_documents_score():
-    term, marginals, context = make_documents()
-    plain = document_by_hand(term.agreement, term.support, marginals.nodes, context, symmetric=False)
-    scores = term(marginals, marginals, context)
-    for document in (0, 4):
-        rows = context.documents == document
-        torch.testing.assert_close(scores[rows].sum(), plain[rows].sum())
-
-
-def test_the_gradient_of_document_consistency_is_that_of_the_formula():
-    term, marginals, context = make_documents()
-    nodes = marginals.nodes.clone().requires_grad_()
-    inputs, weights = [nodes, term.agreement, term.support], torch.tensor([1.0, -2.0, 0.5, 3.0, 1.5])
-    scores = term(Parts(nodes), Parts(nodes), context)
-    expected = document_by_hand(term.agreement, term.support, nodes, context)
-    found = torch.autograd.grad((scores * weights).sum(), inputs)
-    torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), inputs))
-
-
-def test_single_mentions_score_zero():
-    term, marginals, context = make_documents()
-    alone = torch.arange(35).reshape(5, 7).masked_fill(torch.rand(5, 7) < 0.3, -1)
-    context = Context(context.mask, context.documents, alone)
-    assert term(marginals, marginals, context).tolist() == [0.0] * 5
-
-
-def test_no_mentions_score_zero():
-    term, marginals, context = make_documents()
-    context = Context(context.mask, context.documents, torch.full((5, 7), -1))
-    assert term(marginals, marginals, context).tolist() == [0.0] * 5
-
-
-def test_the_order_of_sentences_does_not_matter():
-    term, marginals, context = make_documents()
-    order = torch.tensor([3, 0, 4, 2, 1])
-    scores = term(marginals, marginals, context)
-    moved = term(marginals.select(order), marginals.select(order), context.select(order))
-    torch.testing.assert_close(moved, scores[order])
-
-
-def test_other_documents_of_the_batch_do_not_matter():
-    term, marginals, context = make_documents()
-    scores = term(marginals, marginals, context)
-    for document in (0, 4):
-        rows = (context.documents == document).nonzero().flatten()
-        few = marginals.select(rows)
-        torch.testing.assert_close(term(few, few, context.select(rows)), scores[rows])
-
-
-def test_the_numbers_of_mentions_only_tell_them_apart():
-    term, marginals, context = make_documents()
-    renamed = torch.where(context.mentions < 0, -1, 100 - 3 * context.mentions)
-    other = Context(context.mask, context.documents, renamed)
-    torch.testing.assert_close(term(marginals, marginals, other), term(marginals, marginals, context))
-
-
-def test_the_sentences_of_a_document_are_coupled():
-    term, _, context = make_documents()
-    assert torch.equal(term.groups(context), context.documents)
-    assert term.groups(Context(context.mask)) is None
-
-
-def test_document_consistency_without_mentions_is_refused():
-    term, marginals, context = make_documents()
-    with pytest.raises(ValueError, match="match_mentions"):
-        term(marginals, marginals, Context(context.mask, context.documents))
-
-
-@pytest.mark.parametrize("documents", [[0, 0, 1], torch.tensor([0, 0, 1])])
-def test_mentions_are_words_with_a_capital_matched_by_document(documents):
-    sentences = [["Paris", "beat", "eBay", "in", "PARIS", "."], ["paris", "Ebay", "3"], ["Paris", "U.N."]]
-    mentions = match_mentions(sentences, documents)
-    assert mentions.dtype == torch.int64
-    assert mentions.shape == (3, 6)
-    paris, ebay, elsewhere, un = mentions[0, 0].item(), mentions[0, 2].item(), *mentions[2, :2].tolist()
-    assert len({paris, ebay, elsewhere, un}) == 4
-    assert min(paris, ebay, elsewhere, un) >= 0
-    assert mentions.tolist() == [
-        [paris, -1, ebay, -1, paris, -1],
-        [-1, ebay, -1, -1, -1, -1],
-        [elsewhere, un, -1, -1, -1, -1],
-    ]
-
-
-def test_mentions_of_sentences_of_one_document_need_not_be_neighbours():
-    mentions = match_mentions([["Rome"], ["Rome"], ["Rome"]], [1, 0, 1]).flatten().tolist()
-    assert mentions[0] == mentions[2] != mentions[1]
-
-
-def test_mentions_for_another_number_of_documents_are_refused():
-    with pytest.raises(ValueError, match="2 sentences but 3 document numbers"):
-        match_mentions([["Rome"], ["Paris"]], [0, 0, 1])
 
 
 # Sums of terms

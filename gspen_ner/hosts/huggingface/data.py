@@ -19,7 +19,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.piece_layout import IGNORED
 from gspen_ner.hosts.huggingface.readers import Reader
 from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.terms import mention_numbers
+from gspen_ner.terms import RELATIONS, mention_numbers
 
 
 def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
@@ -27,14 +27,15 @@ def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) 
 
     Example:
         >>> dataset = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
-        >>> dataset[0]["tokens"], dataset[0]["mentions"]
-        (['Ann', 'left'], [0, -1])
+        >>> dataset[0]["tokens"], dataset[0]["document"]
+        (['Ann', 'left'], 0)
     """
+    mentions = mention_numbers([s.tokens for s in sentences], [s.document for s in sentences])
     columns: dict[str, list[Any]] = {
         "tokens": [list(sentence.tokens) for sentence in sentences],
         "tags": [list(sentence.tags) for sentence in sentences],
         "document": [sentence.document for sentence in sentences],
-        "mentions": mention_numbers([s.tokens for s in sentences], [s.document for s in sentences]),
+        "mentions": [_flat(numbers) for numbers in mentions],
     }
     strings, integers = datasets.List(datasets.Value("string")), datasets.List(datasets.Value("int32"))
     features = {"tokens": strings, "tags": strings, "document": datasets.Value("int64"), "mentions": integers}
@@ -47,8 +48,9 @@ def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) 
 
 def lengths_of(dataset: datasets.Dataset) -> list[int]:
     """The number of words of each row."""
-    words = "mentions" if "mentions" in dataset.column_names else "tokens"
-    return [len(row) for row in dataset.select_columns([words])[:][words]]
+    if "mentions" in dataset.column_names:
+        return [len(row) // len(RELATIONS) for row in dataset.select_columns(["mentions"])[:]["mentions"]]
+    return [len(row) for row in dataset.select_columns(["tokens"])[:]["tokens"]]
 
 
 class Collator:
@@ -95,15 +97,17 @@ class Collator:
         if "mentions" in rows[0]:
             mentions = [row["mentions"] for row in rows]
         else:
-            mentions = mention_numbers([row["tokens"] for row in rows], documents)
+            mentions = [_flat(row) for row in mention_numbers([row["tokens"] for row in rows], documents)]
+        lengths = [len(row) // len(RELATIONS) for row in mentions]
+        numbers = _padded(mentions, -1).unflatten(1, (-1, len(RELATIONS)))
         batch = {
-            "lengths": torch.tensor([len(row) for row in mentions]),
+            "lengths": torch.tensor(lengths),
             "documents": torch.tensor(documents),
-            "mentions": _renumbered(_padded(mentions, -1), torch.tensor(documents)),
+            "mentions": _renumbered(numbers, torch.tensor(documents)),
         }
         gold = next((name for name in ("labels", "ner_tags") if name in rows[0]), None)
         if gold is not None:
-            _check_lengths(mentions, [row[gold] for row in rows])
+            _check_lengths(lengths, [row[gold] for row in rows])
             batch["labels"] = _padded([row[gold] for row in rows], IGNORED)
         if "nodes" in rows[0]:
             return batch | self._scores(rows)
@@ -118,15 +122,20 @@ class Collator:
         return scores
 
 
-def _check_lengths(tokens: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> None:
-    for row, (words, numbers) in enumerate(zip(tokens, labels, strict=True)):
-        if len(words) != len(numbers):
-            raise ValueError(f"row {row} of the batch: {len(words)} tokens but {len(numbers)} labels")
+def _check_lengths(lengths: Sequence[int], labels: Sequence[Sequence[int]]) -> None:
+    for row, (length, numbers) in enumerate(zip(lengths, labels, strict=True)):
+        if length != len(numbers):
+            raise ValueError(f"row {row} of the batch: {length} tokens but {len(numbers)} labels")
+
+
+def _flat(numbers: Sequence[tuple[int, ...]]) -> list[int]:
+    """Numbers of a sentence, token by token, as a dataset keeps them."""
+    return [number for token in numbers for number in token]
 
 
 def _renumbered(mentions: Tensor, documents: Tensor) -> Tensor:
     """Small numbers that are equal where document and mention are; -1 stays."""
-    document = documents.unique(return_inverse=True)[1][:, None]
+    document = documents.unique(return_inverse=True)[1][:, None, None]
     keys = torch.where(mentions < 0, -1, document * (mentions.max() + 1) + mentions)
     return keys.unique(return_inverse=True)[1] - int((keys < 0).any())
 

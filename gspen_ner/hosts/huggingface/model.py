@@ -30,7 +30,7 @@ from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
 from gspen_ner.scorers import BiLSTMCNN
 from gspen_ner.solvers import Solution
-from gspen_ner.terms import Context
+from gspen_ner.terms import RELATIONS, Context
 
 
 @dataclass
@@ -147,7 +147,7 @@ class GSPENForTokenClassification(MadeModel):
         nodes: Float[Tensor, "B T L"] | None = None,
         edges: Float[Tensor, "B E L L"] | None = None,
         documents: Int[Tensor, " B"] | None = None,
-        mentions: Int[Tensor, "B T"] | None = None,
+        mentions: Int[Tensor, "B T R"] | None = None,
         labels: Int[Tensor, "B T"] | None = None,
     ) -> TaggingOutput:
         """The loss if labels are given; in evaluation mode, or without labels, the log marginals too.
@@ -248,7 +248,7 @@ class GSPENForTokenClassification(MadeModel):
             return None
         if self.couples_documents and "mentions" not in batch:  # from a pipeline, which knows of no documents
             alone = torch.arange(len(potentials.nodes), device=potentials.nodes.device)
-            nowhere = alone.new_full(potentials.nodes.shape[:2], -1)
+            nowhere = alone.new_full((*potentials.nodes.shape[:2], len(RELATIONS)), -1)
             batch = batch | {"documents": alone, "mentions": nowhere}
         with torch.autocast(potentials.nodes.device.type, enabled=False):
             context = _context(batch, polytope, potentials)

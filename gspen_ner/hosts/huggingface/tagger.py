@@ -16,7 +16,6 @@ from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.tasks.predictions import Prediction, Scored, predict_all, watched
-from gspen_ner.terms import mention_numbers
 
 BATCH_SIZE = 64
 
@@ -74,10 +73,9 @@ class Tagger:
     ) -> Iterator[Scored]:
         """Scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
-        mentions = mention_numbers(sentences, documents)
         entries = [
-            {"tokens": list(tokens), "document": int(document), "mentions": numbers}
-            for tokens, document, numbers in zip(sentences, documents, mentions, strict=True)
+            {"tokens": list(tokens), "document": int(document)}
+            for tokens, document in zip(sentences, documents, strict=True)
         ]
         lengths = [len(tokens) for tokens in sentences]
         return self._scores(lengths, documents, lambda rows: [entries[row] for row in rows], record_trace)
