@@ -6,6 +6,7 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 from transformers import TrainerState
@@ -33,9 +34,8 @@ def state_of(checkpoint: Path) -> TrainerState:
 
 def had_stopped(checkpoint: Path) -> bool:
     """Whether training was over at a checkpoint; Trainer itself forgets that."""
-    state = state_of(checkpoint)
-    control = state.stateful_callbacks.get("TrainerControl", {})
-    return bool(control.get("args", {}).get("should_training_stop"))
+    callbacks = cast(dict[str, dict[str, Any]], state_of(checkpoint).stateful_callbacks)
+    return bool(callbacks.get("TrainerControl", {}).get("args", {}).get("should_training_stop"))
 
 
 def _checkpoints(folder: Path) -> list[Path]:
