@@ -68,7 +68,7 @@ class Polytope(ABC):
         """Some examples of the batch."""
 
     def maximiser(self, theta: Parts) -> Parts:
-        """A point that maximises `<theta, p>`: Frank-Wolfe's target; the best labelling, where there is one."""
+        """A point that maximises `<theta, p>`, Frank-Wolfe's target: the best labelling, if there is one."""
         return self.vertex(self.argmax(theta), theta)
 
     def warmed(self) -> Polytope:
