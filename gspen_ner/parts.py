@@ -1,6 +1,6 @@
 """Parts: the one shape that potentials, marginals, labels and gradients share.
 
-A score of a labelling is an inner product, <scores, marginals>, summed over nodes and edges. A table
+A score of a labelling is an inner product, `<scores, marginals>`, summed over nodes and edges. A table
 that all edges share keeps an edge axis of length one; its marginal is then the *expected number of
 uses* of each entry, so the inner product holds without ever building a table per position.
 
@@ -110,7 +110,7 @@ class Parts:
         return self.map(lambda tensor: tensor * factor)
 
     def dot(self, marginals: Parts) -> Float[Tensor, " B"]:
-        """<self, marginals> of each example, summed in the widest float.
+        """`<self, marginals>` of each example, summed in the widest float.
 
         A score of -inf (something forbidden) counts as nothing where its marginal is zero.
         """
@@ -122,7 +122,7 @@ class Parts:
         return total
 
     def inner(self, other: Parts) -> Float[Tensor, " B"]:
-        """<self, other> of each example where both are finite; cheaper than `dot`."""
+        """`<self, other>` of each example where both are finite; cheaper than `dot`."""
         wide = wide_dtype(self.nodes.device)
         total = (self.nodes * other.nodes).sum((1, 2), dtype=wide)
         if self.edges is not None and other.edges is not None:

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from gspen_ner import __version__
 from gspen_ner.bench import chain, graph
+from gspen_ner.bench.contests import Problem
 from gspen_ner.bench.graph_peers import GraphProblem
-from gspen_ner.bench.peers import FlairCRF, Problem, PytorchCRF, TorchLoop, TorchStruct
+from gspen_ner.bench.peers import FlairCRF, PytorchCRF, TorchLoop, TorchStruct
 from gspen_ner.cli import app
 from tests.tiny import make_model
 

@@ -49,5 +49,6 @@ def test_it_builds_and_fetches_nothing(tmp_path):
     whole = "".join(pages.values())
     for name in ("MirrorDescent", "LinearChainCRF", "DocumentConsistency", "GSPENTagger", "StageTrainer"):
         assert re.search(rf'id="gspen_ner\.[\w.]*{name}"', whole), name
+    assert "argmax &lt;theta, p&gt; + H(p)" in whole, "formulas are not taken for HTML"
     assert not re.search(r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//', whole)
     assert not re.search(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="(?:https?:)?//', whole)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import torch
 
-from gspen_ner.bench.peers import PEERS, Peer, Problem
+from gspen_ner.bench.contests import Peer, Problem
+from gspen_ner.bench.peers import PEERS
 from gspen_ner.bench.timing import Row, compare
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.chain import Chain

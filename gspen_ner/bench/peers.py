@@ -2,178 +2,21 @@
 
 A peer says what it can do (`contests`): for each of marginals, likelihood and viterbi, a function of its
 own and ours, and how to compare what they return. What a peer needs to be given (its own layout of scores)
-is prepared beforehand and not timed. Contests are timed in float32, and compared in float64.
+is prepared beforehand and not timed.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from gspen_ner.bench.contests import Contest, Peer, Problem, What, as_tensor, as_they_are, grad_of, our_sums
+from gspen_ner.bench.torch_loop import TorchLoop
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.chain import Chain
 from gspen_ner.scorers.crf import LinearChainCRF
-
-What = Literal["marginals", "likelihood", "viterbi"]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A batch of chains of equal length: random scores and labels."""
-
-    batch: int
-    length: int
-    labels: int
-    dtype: torch.dtype = torch.float32
-
-    def __str__(self) -> str:
-        return f"({self.batch}, {self.length}, {self.labels})"
-
-    def scores(self) -> tuple[Tensor, Tensor]:
-        """Emissions `[B, T, L]` and transitions `[L, L]`."""
-        random = torch.Generator().manual_seed(0)
-        emissions = 2 * torch.randn(self.batch, self.length, self.labels, generator=random)
-        transitions = torch.randn(self.labels, self.labels, generator=random)
-        return emissions.to(self.dtype), transitions.to(self.dtype)
-
-    def tags(self, labels: int) -> Tensor:
-        """Random labels below `labels`."""
-        random = torch.Generator().manual_seed(1)
-        return torch.randint(0, labels, (self.batch, self.length), generator=random)
-
-    @property
-    def lengths(self) -> Tensor:
-        """All equal: the most work for us, and no difference to the peers."""
-        return torch.full((self.batch,), self.length)
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Two functions that do the same; the views turn what they return into comparable tensors."""
-
-    ours: Callable[[], Any]
-    peer: Callable[[], Any]
-    view_ours: Callable[[Any], Sequence[Tensor]]
-    view_peer: Callable[[Any], Sequence[Tensor]]
-
-    def check(self) -> None:
-        """Raise AssertionError unless both sides agree; meant for double precision."""
-        pairs = zip(self.view_ours(self.ours()), self.view_peer(self.peer()), strict=True)
-        for number, (ours, peers) in enumerate(pairs):
-            difference = (ours.detach().double() - peers.detach().double()).abs().max().item()
-            if not difference <= 1e-6 * max(1.0, float(peers.detach().abs().max())):
-                raise AssertionError(f"result {number} differs by {difference}: nothing is measured")
-
-
-def _as_they_are(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    return results
-
-
-def _as_tensor(labels: list[list[int]]) -> Sequence[Tensor]:
-    return (torch.tensor(labels),)
-
-
-class Peer(ABC):
-    """A CRF library."""
-
-    name: str
-    package: str | None = None
-    wanted_version: str | None = None
-
-    def missing(self) -> str | None:
-        """What to say if the peer is not installed in the version that is compared, else None."""
-        if self.package is None:
-            return None
-        try:
-            found = version(self.package)
-        except PackageNotFoundError:
-            return f"{self.package} {self.wanted_version} is not installed (pip install 'gspen-ner[bench]')"
-        if found != self.wanted_version:
-            return f"{self.package} {self.wanted_version} is compared, but {found} is installed"
-        return None
-
-    @abstractmethod
-    def contests(self, problem: Problem) -> dict[What, Contest]:
-        """What the peer can do on a problem."""
-
-
-class TorchLoop(Peer):
-    """The recursion as it is usually written: a python loop over positions, log space, float32."""
-
-    name = "torch loop"
-
-    def contests(self, problem: Problem) -> dict[What, Contest]:
-        emissions, transitions = problem.scores()
-        tags = problem.tags(problem.labels)
-        chain, theta = Chain(problem.lengths), Parts(emissions, transitions)
-        leaf = emissions.clone().requires_grad_()
-        table = transitions.clone().requires_grad_()
-
-        def forward(scores: Tensor, table: Tensor) -> list[Tensor]:
-            alphas = [scores[:, 0]]
-            for t in range(1, problem.length):
-                alphas.append(torch.logsumexp(alphas[-1][:, :, None] + table, 1) + scores[:, t])
-            return alphas
-
-        def marginals() -> tuple[Tensor, Tensor, Tensor]:
-            alphas, beta = forward(emissions, transitions), torch.zeros_like(emissions[:, 0])
-            betas = [beta]
-            for t in range(problem.length - 1, 0, -1):
-                beta = torch.logsumexp(transitions + (emissions[:, t] + beta)[:, None, :], 2)
-                betas.append(beta)
-            log_z = torch.logsumexp(alphas[-1], 1)
-            alpha, beta = torch.stack(alphas, 1), torch.stack(betas[::-1], 1)
-            ahead = (emissions + beta)[:, 1:, None, :] + transitions - log_z[:, None, None, None]
-            counts = (alpha[:, :-1, :, None] + ahead).exp().sum(1, keepdim=True)
-            return log_z, (alpha + beta - log_z[:, None, None]).exp(), counts
-
-        def likelihood() -> tuple[Tensor, ...]:
-            leaf.grad = table.grad = None
-            log_z = torch.logsumexp(forward(leaf, table)[-1], 1)
-            gold = leaf.gather(2, tags[..., None]).sum() + table[tags[:, :-1], tags[:, 1:]].sum()
-            loss = log_z.sum() - gold
-            loss.backward()
-            return loss, _grad(leaf), _grad(table)
-
-        def our_likelihood() -> tuple[Tensor, ...]:
-            leaf.grad = table.grad = None
-            loss = -chain.log_likelihood(Parts(leaf, table), tags).sum()
-            loss.backward()
-            return loss, _grad(leaf), _grad(table)
-
-        def viterbi() -> list[list[int]]:
-            best, origins = emissions[:, 0], []
-            for t in range(1, problem.length):
-                top, origin = (best[:, :, None] + transitions).max(1)
-                best = top + emissions[:, t]
-                origins.append(origin)
-            tag = best.argmax(1, keepdim=True)
-            path = [tag]
-            for origin in reversed(origins):
-                tag = origin.gather(1, tag)
-                path.append(tag)
-            return torch.cat(path[::-1], 1).tolist()
-
-        def our_viterbi() -> list[list[int]]:
-            return chain.argmax(theta).tolist()
-
-        return {
-            "marginals": Contest(lambda: chain.sums(theta), marginals, _sums, _as_they_are),
-            "likelihood": Contest(our_likelihood, likelihood, _as_they_are, _as_they_are),
-            "viterbi": Contest(our_viterbi, viterbi, _as_tensor, _as_tensor),
-        }
-
-
-def _sums(found: tuple[Tensor, Parts]) -> Sequence[Tensor]:
-    log_z, marginals = found
-    assert marginals.edges is not None
-    return log_z, marginals.nodes, marginals.edges
 
 
 class TorchStruct(Peer):
@@ -198,7 +41,7 @@ class TorchStruct(Peer):
             log_z = torch_struct.LinearChainCRF(scores, problem.lengths).partition
             return log_z, nodes, pairs.sum(1, keepdim=True).mT
 
-        return {"marginals": Contest(lambda: chain.sums(theta), marginals, _sums, nodes_and_counts)}
+        return {"marginals": Contest(lambda: chain.sums(theta), marginals, our_sums, nodes_and_counts)}
 
 
 class PytorchCRF(Peer):
@@ -228,14 +71,14 @@ class PytorchCRF(Peer):
 
         def with_gradients(crf: torch.nn.Module) -> Callable[[Tensor], Sequence[Tensor]]:
             parameters = [parameter for _, parameter in sorted(crf.named_parameters())]
-            return lambda loss: [loss, _grad(leaf), *map(_grad, parameters)]
+            return lambda loss: [loss, grad_of(leaf), *map(grad_of, parameters)]
 
         return {
             "likelihood": Contest(
                 lambda: train(ours), lambda: train(peer), with_gradients(ours), with_gradients(peer)
             ),
             "viterbi": Contest(
-                lambda: ours.decode(emissions), lambda: peer.decode(emissions), _as_tensor, _as_tensor
+                lambda: ours.decode(emissions), lambda: peer.decode(emissions), as_tensor, as_tensor
             ),
         }
 
@@ -270,7 +113,7 @@ class FlairCRF(Peer):
             leaf.grad = crf.transitions.grad = None
             value = loss((crf(leaf), problem.lengths, crf.transitions), flat)
             value.backward()
-            return value, _grad(leaf), _grad(crf.transitions)
+            return value, grad_of(leaf), grad_of(crf.transitions)
 
         def theta(nodes: Tensor) -> Parts:
             table = crf.transitions
@@ -280,7 +123,7 @@ class FlairCRF(Peer):
             leaf.grad = crf.transitions.grad = None
             value = -chain.log_likelihood(theta(leaf), tags).sum()
             value.backward()
-            return value, _grad(leaf), _grad(crf.transitions)
+            return value, grad_of(leaf), grad_of(crf.transitions)
 
         items = [*names, "<START>", "<STOP>"]
 
@@ -295,17 +138,12 @@ class FlairCRF(Peer):
 
         def numbers(rows: list[list[str]]) -> Sequence[Tensor]:
             index = {name: k for k, name in enumerate(items)}
-            return _as_tensor([[index[name] for name in row] for row in rows])
+            return as_tensor([[index[name] for name in row] for row in rows])
 
         return {
-            "likelihood": Contest(our_loss, flair_loss, _as_they_are, _as_they_are),
+            "likelihood": Contest(our_loss, flair_loss, as_they_are, as_they_are),
             "viterbi": Contest(our_decode, flair_decode, numbers, numbers),
         }
-
-
-def _grad(leaf: Tensor) -> Tensor:
-    assert leaf.grad is not None
-    return leaf.grad
 
 
 PEERS: tuple[Peer, ...] = (TorchStruct(), TorchLoop(), PytorchCRF(), FlairCRF())

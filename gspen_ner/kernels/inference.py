@@ -147,7 +147,7 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _LogLikelihood(torch.autograd.Function):
-    """<theta, y> - log Z, whose gradient is y minus the marginals."""
+    """`<theta, y> - log Z`, whose gradient is y minus the marginals."""
 
     @staticmethod
     def forward(ctx, nodes, edges, start, end, lengths: Tensor, tags: Tensor) -> Tensor:

@@ -206,7 +206,7 @@ def tag_indices(tags: Tensor, lengths: Tensor, labels: int) -> tuple[Tensor, Ten
 
 
 def score_of_tags(nodes: Tensor, edges: Tensor, mask: Tensor, tags: Tensor, pairs: Tensor) -> Tensor:
-    """<theta, y> in the widest float; differentiable."""
+    """`<theta, y>` in the widest float; differentiable."""
     wide = wide_dtype(nodes.device)
     chosen = nodes.gather(2, tags[..., None]).squeeze(2).masked_fill(~mask, 0.0)
     row = torch.arange(len(nodes), device=nodes.device)[:, None] if edges.shape[0] > 1 else 0

@@ -75,7 +75,7 @@ class Chain(Polytope):
     def sample(
         self, theta: Parts, count: int = 1, generator: torch.Generator | None = None
     ) -> Int[Tensor, "S B N"]:
-        """Labellings drawn from p(y) ~ exp <theta, y>."""
+        """Labellings drawn from `p(y) ~ exp <theta, y>`."""
         batch, length, _ = theta.nodes.shape
         device = theta.nodes.device  # drawn on the CPU, so that a seed means the same on every device
         uniforms = torch.rand(count, batch, length, generator=generator, dtype=torch.float64)
@@ -110,7 +110,7 @@ class Chain(Polytope):
         return pairs - (nodes[:, 1:] * inner).sum(1) + single
 
     def distribution_entropy(self, theta: Parts) -> Float[Tensor, " B"]:
-        """The entropy of p(y) ~ exp <theta, y>, with a shared table as well; differentiable."""
+        """The entropy of `p(y) ~ exp <theta, y>`, with a shared table as well; differentiable."""
         wide = theta.map(lambda tensor: tensor.to(wide_dtype(tensor.device)))
         log_z, marginals = self.sums(wide)
         return log_z - wide.dot(marginals)

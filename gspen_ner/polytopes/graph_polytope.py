@@ -38,7 +38,7 @@ class GraphPolytope(Polytope):
 
     @abstractmethod
     def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
-        """The maximiser of <theta, p> + H(p) for flat scores in the widest float."""
+        """The maximiser of `<theta, p> + H(p)` for flat scores in the widest float."""
 
     def mask(self, positions: int) -> Bool[Tensor, "1 N"]:
         return torch.ones(1, self.graph.num_nodes, dtype=torch.bool)
@@ -52,7 +52,7 @@ class GraphPolytope(Polytope):
         return self.sums(theta, with_edges=False)[0]
 
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
-        """<theta, p> + H(p) at the beliefs p that were found, and p.
+        """`<theta, p> + H(p)` at the beliefs p that were found, and p.
 
         p is a point of the set, and the value is p's own: where message passing was cut short, a little
         below the maximum, never above. Only where entries are forbidden (-inf) does a p that was cut short

@@ -41,11 +41,11 @@ class Polytope(ABC):
 
     @abstractmethod
     def marginals(self, theta: Parts) -> Parts:
-        """Argmax <theta, p> + H(p), with the edges laid out as those of theta."""
+        """`argmax <theta, p> + H(p)`, with the edges laid out as those of theta."""
 
     @abstractmethod
     def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
-        """Max <theta, p> + H(p); differentiable, its gradient is `marginals`."""
+        """`max <theta, p> + H(p)`; differentiable, its gradient is `marginals`."""
 
     @abstractmethod
     def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
@@ -68,7 +68,7 @@ class Polytope(ABC):
         """Some examples of the batch."""
 
     def maximiser(self, theta: Parts) -> Parts:
-        """A point that maximises <theta, p>: Frank-Wolfe's target; the best labelling, where there is one."""
+        """A point that maximises `<theta, p>`, Frank-Wolfe's target: the best labelling, if there is one."""
         return self.vertex(self.argmax(theta), theta)
 
     def warmed(self) -> Polytope:
@@ -80,7 +80,7 @@ class Polytope(ABC):
         return scores
 
     def score(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """<theta, y> of given labellings; differentiable in theta."""
+        """`<theta, y>` of given labellings; differentiable in theta."""
         return theta.dot(self.vertex(labels, theta))
 
     def log_likelihood(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:

@@ -19,7 +19,7 @@ Sizes = Annotated[
 
 
 class Matrices(Section):
-    """Features and tags as two matrices; see `gspen_ner.tasks.tagging`."""
+    """Features and tags as two matrices; see `gspen_ner.tasks.matrix_files`."""
 
     name: Literal["matrices"]
     features: str = Field(description="a .mat, .npz or .npy file")

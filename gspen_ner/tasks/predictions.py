@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -90,17 +91,19 @@ class Scored(NamedTuple):
         return self._replace(base=self.theta)
 
 
-class SentenceTagger(Protocol):
-    """A trained model in use, whatever host it lives in."""
+class SentenceTagger(ABC):
+    """A trained model in use, whatever host it lives in; a host says how sentences are scored."""
 
     labels: Labels
     system: str
     """`"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
 
     @property
+    @abstractmethod
     def couples_documents(self) -> bool:
         """Whether the sentences of a document are inferred together."""
 
+    @abstractmethod
     def scores(
         self,
         sentences: Sequence[Sequence[str]],
@@ -130,6 +133,8 @@ class SentenceTagger(Protocol):
             k_best: how many labellings to give besides.
             workings: also say how each prediction came about.
         """
+        scored = watched(self.scores(sentences, documents, workings), len(sentences))
+        return predict_all(sentences, scored, self.labels, k_best, workings)
 
 
 def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:

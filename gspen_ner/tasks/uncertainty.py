@@ -1,4 +1,4 @@
-"""How unsure a tagger is of a sentence, in the distribution p(y) ~ exp <theta, y> that it decodes with.
+"""How unsure a tagger is of a sentence, in the distribution `p(y) ~ exp <theta, y>` that it decodes with.
 
     entropy   H(p), of whole labellings; per token, if long sentences shall not come first for their length
     margin    1 - (p(best) - p(second best))

@@ -2,7 +2,7 @@
 
     F(p) = T'(f * p)          *: entry by entry                          (the paper's section 2, NLStruct)
 
-As a term beside the linear score, T(f, p) = T'(f * p) - <f, p>, so that every solver runs on it unchanged and
+As a term beside the linear score, `T(f, p) = T'(f * p) - <f, p>`, so that every solver runs on it unchanged and
 starts at the base model's marginals; `SaddlePoint` is NLStruct's own. T' is a perceptron that starts, as its
 authors have it, from an identity and a sum: sum softplus(f * p).
 """
@@ -19,7 +19,7 @@ from gspen_ner.terms.term import Context, GlobalTerm, Noise
 
 
 class NLStruct(GlobalTerm):
-    """T'(f * p) - <f, p> over nodes and edges.
+    """`T'(f * p) - <f, p>` over nodes and edges.
 
     Args:
         num_labels: labels of each node.

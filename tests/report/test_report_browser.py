@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from gspen_ner.labels import spans_of_tags
 from tests.report.report_examples import EVIL, evil_news, news
 
 PHONE = {"width": 360, "height": 740}
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
@@ -280,11 +283,94 @@ def test_it_fits_a_phone(page):
     assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
 
-def test_it_prints_without_controls(page):
-    page.emulate_media(media="print")
-    assert not page.locator("#controls").is_visible()
-    assert page.locator("#list li").first.is_visible()
-    assert page.pdf().startswith(b"%PDF")
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}])
+def test_all_text_stands_out(open_page, example, options):
+    page = open_page(example.page, **options)
+    page.show("broken")
+    page.locator("#list .row button").first.click()
+    page.evaluate("document.querySelectorAll('details').forEach((more) => { more.open = true; })")
+    assert page.evaluate(CONTRAST) == []
+    page.evaluate("document.documentElement.style.setProperty('--soft', '#777')")
+    assert page.evaluate(CONTRAST), "grey on any ground is seen"
+
+
+def test_headings_go_down_one_level_at_a_time(page):
+    page.locator("#list .row button").first.click()
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((h) => Number(h.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert {3} < set(levels)
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_everything_that_takes_the_focus_has_a_name(page):
+    page.locator("#list .row button").first.click()
+    tree = page.context.new_cdp_session(page.page).send("Accessibility.getFullAXTree")["nodes"]
+    names = [
+        node["name"]["value"]
+        for node in tree
+        if any(
+            entry["name"] == "focusable" and entry["value"]["value"] for entry in node.get("properties", ())
+        )
+        and node["role"]["value"] != "RootWebArea"
+    ]
+    assert "Scores" in names
+    assert "Details of sentence 1" in names
+    assert all(names)
+
+
+class TestPrinting:
+    """What is on paper."""
+
+    @pytest.fixture
+    def on_paper(self, page):
+        def print_():
+            page.emulate_media(media="print")
+            page.evaluate("dispatchEvent(new Event('beforeprint'))")
+            return page
+
+        return print_
+
+    def test_there_are_no_controls(self, on_paper):
+        page = on_paper()
+        for control in ("#controls", "#pages", ".keys", ".row button"):
+            assert not page.locator(control).first.is_visible()
+        assert page.locator("#list li").first.is_visible()
+
+    def test_all_chosen_sentences_are_there_and_said_in_words(self, page, on_paper, example):
+        page.show("fixed")
+        page.select_option("#type", label="PER")
+        page.select_option("#order", "unsure")
+        count = page.count
+        assert 20 < count < 100
+        on_paper()
+        assert len(page.numbers) == count
+        said = f"Fixed, with an entity of type PER, least sure first: {count} sentences"
+        assert page.locator("#printed").inner_text() == said
+
+    def test_many_are_cut_from_the_page_that_is_shown_on(self, page, on_paper):
+        total = page.count
+        page.click("#next")
+        on_paper()
+        assert page.numbers == list(range(21, 121))
+        assert page.locator("#printed").inner_text() == f"All: 21 to 120 of {total} sentences"
+
+    def test_what_is_open_stays_open_and_the_screen_is_as_before(self, page, on_paper):
+        page.locator("#list .row button").nth(2).click()
+        on_paper()
+        assert page.locator("#sentence-3 .more").is_visible()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert len(page.numbers) == 20
+        assert page.locator("#sentence-3 .more").count() == 1
+
+    def test_a_browser_sends_these_events(self, page):
+        page.evaluate(
+            "window.sent = []; for (const name of ['beforeprint', 'afterprint']) "
+            "addEventListener(name, () => sent.push([name, document.querySelectorAll('#list > li').length]))"
+        )
+        assert page.pdf().startswith(b"%PDF")
+        assert page.evaluate("sent") == [["beforeprint", 100], ["afterprint", 20]]
 
 
 def test_3500_sentences_are_few_elements(open_page):

@@ -18,7 +18,7 @@ from gspen_ner.hosts.flair.documents import whole_documents
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
 from gspen_ner.labels import Labels, Scheme, spans_of_tags
 from gspen_ner.tasks.ner_files import DOCUMENT_MARK, TaggedSentence
-from gspen_ner.tasks.predictions import Prediction, Scored, predict_all, watched
+from gspen_ner.tasks.predictions import Scored, SentenceTagger
 
 TAG_TYPE = "ner"
 
@@ -51,8 +51,8 @@ def as_corpus(
     return Corpus(train=train_data, dev=dev_data, test=test_data, sample_missing_splits=False)
 
 
-class FlairTagger:
-    """A Flair tagger in use as a `SentenceTagger`.
+class FlairTagger(SentenceTagger):
+    """A Flair tagger in use.
 
     Args:
         tagger: a plain tagger with a CRF, or one with a global term.
@@ -83,17 +83,6 @@ class FlairTagger:
     def couples_documents(self) -> bool:
         """Whether the sentences of a document are inferred together."""
         return isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents
-
-    def tag(
-        self,
-        sentences: Sequence[Sequence[str]],
-        documents: Sequence[int] | None = None,
-        k_best: int = 0,
-        workings: bool = False,
-    ) -> list[Prediction]:
-        """Entities of sentences; see `SentenceTagger`."""
-        scored = watched(self.scores(sentences, documents, workings), len(sentences))
-        return predict_all(sentences, scored, self.labels, k_best, workings)
 
     def scores(
         self,

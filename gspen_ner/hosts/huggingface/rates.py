@@ -1,12 +1,18 @@
-"""Learning rates of the parts of a model: pretrained weights want small ones, everything new large ones."""
+"""Learning rates: of the parts of a model, and step by step.
+
+Pretrained weights want small ones, everything new large ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.recipe import TermTraining, Training
 
 
 def parameter_groups(
@@ -75,3 +81,39 @@ def _decayed(weights: list[nn.Parameter], rate: float, weight_decay: float) -> l
 
 def _trained(weights: list[nn.Parameter]) -> list[nn.Parameter]:
     return [weight for weight in weights if weight.requires_grad]
+
+
+def stage_optimizer(model: GSPENForTokenClassification, training: Training) -> torch.optim.Optimizer:
+    """The optimizer of a recipe's stage."""
+    base = training.learning_rate
+    if isinstance(training, TermTraining):
+        base = training.base_learning_rate or base
+    groups = parameter_groups(
+        model,
+        base,
+        output=training.output_learning_rate,
+        transitions=training.transitions_learning_rate,
+        term=training.learning_rate,
+        weight_decay=training.weight_decay,
+    )
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
+    return torch.optim.AdamW(groups, fused=True)  # without weight decay, it is Adam
+
+
+def rate_factor(training: Training, steps: int) -> Callable[[int], float]:
+    """By what all rates are multiplied at each of so many steps: warm-up, then the recipe's schedule."""
+    an_epoch = steps // training.epochs
+    rising = max(1, round(training.warmup * steps))
+
+    def factor(step: int) -> float:
+        if training.warmup and step < rising:
+            return (step + 1) / rising
+        if training.schedule == "linear":
+            behind = step / steps if not training.warmup else (step - rising) / max(1, steps - rising)
+            return max(0.0, 1 - behind)
+        if training.schedule == "inverse_time":
+            return 1 / (1 + training.decay * (step // an_epoch))
+        return 1.0
+
+    return factor

@@ -15,13 +15,13 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_
 from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
-from gspen_ner.tasks.predictions import Prediction, Scored, predict_all, watched
+from gspen_ner.tasks.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
 
 BATCH_SIZE = 64
 
 
-class Tagger:
-    """A model and all that is needed to use it; a `SentenceTagger`.
+class Tagger(SentenceTagger):
+    """A model and all that is needed to use it.
 
     Args:
         model: a trained model with its reader.
@@ -53,17 +53,6 @@ class Tagger:
     def couples_documents(self) -> bool:
         """Whether the sentences of a document are inferred together."""
         return self.model.couples_documents
-
-    def tag(
-        self,
-        sentences: Sequence[Sequence[str]],
-        documents: Sequence[int] | None = None,
-        k_best: int = 0,
-        workings: bool = False,
-    ) -> list[Prediction]:
-        """Entities of sentences; see `SentenceTagger`."""
-        scored = watched(self.scores(sentences, documents, workings), len(sentences))
-        return predict_all(sentences, scored, self.labels, k_best, workings)
 
     def scores(
         self,

@@ -6,14 +6,10 @@ own decoder, averaged weights, and a best model that is written by `save_pretrai
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import shutil
 import statistics
 import sys
-import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,28 +17,26 @@ from typing import Any
 import datasets
 import torch
 import transformers
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from transformers import (
     EarlyStoppingCallback,
     PrinterCallback,
     ProgressCallback,
-    TrainerState,
     TrainingArguments,
 )
 
 from gspen_ner.files import mend_folder, unwritable, write_folder
-from gspen_ner.hosts.huggingface.averaging import FILE_NAME as AVERAGE_FILE
 from gspen_ner.hosts.huggingface.averaging import WeightAverage
+from gspen_ner.hosts.huggingface.checkpoints import had_stopped, last_checkpoint, remove_newer, state_of
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
-from gspen_ner.hosts.huggingface.rates import parameter_groups
+from gspen_ner.hosts.huggingface.rates import rate_factor, stage_optimizer
 from gspen_ner.hosts.huggingface.run_log import EpochClock, QuietProgress, StageLog
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
-from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.recipe import Training
 from gspen_ner.tasks.ner_metrics import span_f1
 
 
@@ -82,22 +76,14 @@ def train_stage(
         if is_main():
             mend_folder(folder / "best")
         checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
-        for torn in _checkpoints(folder / "checkpoints"):  # by its number, Trainer would take it for newer
-            if is_main() and (checkpoint is None or _step(torn) > _step(checkpoint)):
-                shutil.rmtree(torn)
-    if checkpoint is not None and _had_stopped(checkpoint):
-        history = TrainerState.load_from_json(str(checkpoint / "trainer_state.json")).log_history
+        if is_main():
+            remove_newer(folder / "checkpoints", checkpoint)
+    if checkpoint is not None and had_stopped(checkpoint):
+        history = state_of(checkpoint).log_history
     else:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         history = trainer.state.log_history
     return statistics.median(entry["seconds"] for entry in history if "seconds" in entry)
-
-
-def _had_stopped(checkpoint: Path) -> bool:
-    """Whether training was over at a checkpoint; Trainer itself forgets that."""
-    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-    control = state.stateful_callbacks.get("TrainerControl", {})
-    return bool(control.get("args", {}).get("should_training_stop"))
 
 
 class StageArguments(TrainingArguments):
@@ -161,7 +147,7 @@ class StageTrainer(DocumentTrainer):
             train_dataset=data.train,
             eval_dataset=data.dev,
             callbacks=[self.average, self.clock, log, *stopping],
-            optimizers=(self._optimizer(model), None),
+            optimizers=(stage_optimizer(model, training), None),
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
@@ -193,48 +179,15 @@ class StageTrainer(DocumentTrainer):
             ddp_find_unused_parameters=True,  # a batch of single words has no transitions
         )
 
-    def _optimizer(self, model: GSPENForTokenClassification) -> torch.optim.Optimizer:
-        training = self.training
-        base = training.learning_rate
-        if isinstance(training, TermTraining):
-            base = training.base_learning_rate or base
-        groups = parameter_groups(
-            model,
-            base,
-            output=training.output_learning_rate,
-            transitions=training.transitions_learning_rate,
-            term=training.learning_rate,
-            weight_decay=training.weight_decay,
-        )
-        if training.optimizer == "sgd":
-            return torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
-        return torch.optim.AdamW(groups, fused=True)  # without weight decay, it is Adam
-
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
         """The schedule of the recipe, not one of Trainer's."""
         if self.lr_scheduler is None:
             assert self.optimizer is not None
-            factor = self._rate_factor(num_training_steps)
+            factor = rate_factor(self.training, num_training_steps)
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, factor)
         return self.lr_scheduler
-
-    def _rate_factor(self, steps: int) -> Callable[[int], float]:
-        training, an_epoch = self.training, steps // self.training.epochs
-        rising = max(1, round(training.warmup * steps))
-
-        def factor(step: int) -> float:
-            if training.warmup and step < rising:
-                return (step + 1) / rising
-            if training.schedule == "linear":
-                behind = step / steps if not training.warmup else (step - rising) / max(1, steps - rising)
-                return max(0.0, 1 - behind)
-            if training.schedule == "inverse_time":
-                return 1 / (1 + training.decay * (step // an_epoch))
-            return 1.0
-
-        return factor
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         output = model(**inputs)
@@ -282,33 +235,3 @@ class StageTrainer(DocumentTrainer):
         spans = Tagger(self.model).spans(dev if len(rows) == len(dev) else dev.select(rows))
         found = dict(gathered(list(zip(rows, spans, strict=True))))
         return [found[row] for row in range(len(dev))]
-
-
-def last_checkpoint(folder: Path, averaged: bool) -> Path | None:
-    """The newest checkpoint that was written as a whole; what a kill has torn is passed over."""
-    found = reversed(_checkpoints(folder))
-    return next((checkpoint for checkpoint in found if _whole(checkpoint, averaged)), None)
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(folder.glob("checkpoint-*"), key=_step)
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.split("-")[1])
-
-
-def _whole(checkpoint: Path, averaged: bool) -> bool:
-    try:
-        for name in ("config.json", "trainer_state.json"):
-            json.loads((checkpoint / name).read_text(encoding="utf-8"))
-        for name in ["model.safetensors", *([AVERAGE_FILE] if averaged else [])]:
-            with safe_open(checkpoint / name, "pt"):
-                pass
-        chance = sorted(checkpoint.glob("rng_state*.pth")) or [checkpoint / "rng_state.pth"]
-        for file in (checkpoint / "optimizer.pt", checkpoint / "scheduler.pt", *chance):
-            if zipfile.ZipFile(file).testzip() is not None:
-                return False
-    except (OSError, ValueError, SafetensorError, zipfile.BadZipFile):
-        return False
-    return True

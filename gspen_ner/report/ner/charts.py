@@ -21,6 +21,7 @@ from gspen_ner.report.ner.svg import (
 from gspen_ner.tasks.ner_metrics import Changes
 
 WIDTH = 360
+_ROW = 42  # the height of a type's
 _LONGEST_NAME = 15  # letters of a type
 _SMALLEST_RESIDUAL = 1e-6  # smaller ones are drawn here
 
@@ -33,14 +34,14 @@ def f1_chart(statistics: Statistics) -> str:
     ticks = round_ticks(min(100 * least, 90), 100, 4)
     names = [_short("all" if row is None else row) for row in rows]
     left = 16 + 6.4 * max(map(len, names))
-    height = 34 * len(rows)
+    height = _ROW * len(rows)
     frame = Frame(left, 4, WIDTH - 46, height, (ticks[0], 100), (0, 1))
     parts = [frame.x_axis(named(tick for tick in ticks if tick <= 100), "F1, %", grid=True)]
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-        middle = 34 * number + 17 + (0 if row is not None else 2)
+        middle = _ROW * (number + 0.5) + (0 if row is not None else 2)
         parts.append(text(name, left - 10, middle + 4, "end", "label" if row is not None else "label all"))
         for place, score in enumerate(statistics.scores(row)):
-            y = middle + (12 * place - 6 if statistics.has_term else 0)
+            y = middle + (14 * place - 7 if statistics.has_term else 0)
             interval = statistics.intervals.systems[place][row]
             if interval.low is not None and interval.high is not None:
                 low, high = frame.x(100 * interval.low), frame.x(100 * interval.high)
@@ -64,7 +65,9 @@ def reliability_chart(statistics: Statistics) -> str:
     ticks = named(place / 5 for place in range(6))
     parts = [frame.y_axis(ticks), frame.x_axis(ticks, "confidence")]
     parts.append(polyline(frame.at([(0, 0), (1, 1)]), "ideal"))
-    parts.append(text("right as often as it says", frame.x(0.03), frame.y(0.97) + 8))
+    x, y = frame.x(0.05) - 4, frame.y(0.05) - 4
+    tilt = math.degrees(math.atan2(frame.y(1) - frame.y(0), frame.x(1) - frame.x(0)))
+    parts.append(text("right as often as it says", x, y, transform=f"rotate({tilt:.1f} {x:.1f} {y:.1f})"))
     for place, assessment in enumerate(statistics.assessments):
         bins = assessment.calibration.bins
         most = max((size for _, _, size in bins), default=1)

@@ -23,8 +23,8 @@ def figures(statistics: Statistics) -> str:
         ),
         _figure(
             "Are confidences true?",
-            "Of entities with a confidence of 0.8, eight in ten should be right. Larger dots stand for more "
-            f"entities. {_calibration(statistics)}",
+            "Of entities with a confidence of 0.8, eight in ten should be right: on the dashed line. Larger "
+            f"dots stand for more entities. {_calibration(statistics)}",
             legend + charts.reliability_chart(statistics),
             tables.calibration_table(statistics),
         ),
@@ -39,7 +39,7 @@ def figures(statistics: Statistics) -> str:
 
 
 def _calibration(statistics: Statistics) -> str:
-    return "Off on average (ECE): " + ", ".join(
+    return "Confidences are off by, on average (ECE): " + ", ".join(
         f"{name} {tables.percent(assessment.calibration.ece)} %"
         for name, assessment in zip(statistics.names, statistics.assessments, strict=True)
     )
@@ -61,7 +61,8 @@ def _inference(found: Convergence) -> str:
         drawn += charts.residuals_chart(found)
     return _figure(
         "Convergence of inference",
-        f"{100 * found.converged:.1f} % of the sentences converged. Below, the median residual; the band "
+        f"{100 * found.converged:.1f} % of the sentences converged. Above, how many steps they took; "
+        "below, the residual: how far a sentence is from settled labels. The line is the median, the band "
         "holds 80 % of the sentences.",
         drawn,
         tables.convergence_table(found),

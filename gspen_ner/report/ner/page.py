@@ -23,7 +23,7 @@ from gspen_ner.report.ner.statistics import Statistics
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.predictions import Prediction
 
-SCRIPTS = ("entities.js", "marginals.js", "details.js", "browser.js")
+SCRIPTS = ("entities.js", "marginals.js", "details.js", "browser.js", "printing.js")
 
 
 def report_page(

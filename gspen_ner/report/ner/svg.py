@@ -30,9 +30,11 @@ def element(name: str, content: str = "", **attributes: float | str) -> str:
     return f"<{name} {given}>{content}</{name}>" if given else f"<{name}>{content}</{name}>"
 
 
-def text(words: str, x: float, y: float, anchor: str = "start", class_: str = "tick") -> str:
+def text(
+    words: str, x: float, y: float, anchor: str = "start", class_: str = "tick", **attributes: str
+) -> str:
     """A line of text; `anchor` says which of its ends is at x."""
-    return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=class_)
+    return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=class_, **attributes)
 
 
 def polyline(points: Iterable[Point], class_: str) -> str:

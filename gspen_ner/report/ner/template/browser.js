@@ -16,6 +16,7 @@ const statuses = [
   { key: "wrong", name: "Wrong", test: (sentence) => errorsOf(sentence) > 0 },
   { key: "low", name: "Low confidence", test: (_, number) => leastSure[number] < Number(byId("limit").value) },
 ];
+const inWords = (number) => number.toLocaleString("en");
 const state = { status: "all", page: 0, open: null, shown: [] };
 
 function query() {
@@ -76,10 +77,15 @@ function open(number) {
     toggle.setAttribute("aria-expanded", String(mine));
     if (mine) {
       item.append(detailsOf(number, goTo));
-      const here = item.querySelector(".document .here");
-      if (here) here.parentElement.scrollTop = here.offsetTop - here.parentElement.offsetTop - 60;
+      scrollToHere(item.querySelector(".document"));
     }
   }
+}
+
+/** Scroll a document so that the sentence before the chosen one is the first that is seen. */
+function scrollToHere(document) {
+  const before = document?.querySelector(".here").previousElementSibling;
+  if (before) document.scrollTop = before.offsetTop - document.offsetTop;
 }
 
 /** Open a sentence wherever it is; filters that hide it are taken away. */
@@ -97,16 +103,21 @@ function goTo(number) {
   item.querySelector(".row button").focus();
 }
 
+/** List so many of the chosen sentences, from one of them on, all of them closed. */
+function list(first, count) {
+  byId("list").replaceChildren(...state.shown.slice(first, first + count).map(itemOf));
+  byId("list").start = first + 1;
+  open(null);
+}
+
 function showPage() {
   const pages = Math.max(1, Math.ceil(state.shown.length / PAGE_SIZE));
   state.page = Math.min(Math.max(state.page, 0), pages - 1);
   const first = state.page * PAGE_SIZE;
-  byId("list").replaceChildren(...state.shown.slice(first, first + PAGE_SIZE).map(itemOf));
-  byId("list").start = first + 1;
+  list(first, PAGE_SIZE);
   byId("page").textContent = `Page ${state.page + 1} of ${pages}`;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page === pages - 1;
-  open(null);
 }
 
 /** Filter anew, from the first page on. */
@@ -116,8 +127,7 @@ function refresh() {
   byId("below").hidden = state.status !== "low";
   state.shown = chosen();
   state.page = 0;
-  const total = report.sentences.length.toLocaleString("en");
-  byId("count").textContent = `${state.shown.length.toLocaleString("en")} of ${total} sentences`;
+  byId("count").textContent = `${inWords(state.shown.length)} of ${inWords(report.sentences.length)} sentences`;
   showPage();
 }
 
@@ -169,13 +179,14 @@ function fillControls() {
     const label = make("label", "", input, status.name);
     if (status.key !== "low") {
       const count = report.sentences.filter((sentence, number) => status.test(sentence, number)).length;
-      label.append(make("small", "", count.toLocaleString("en")));
+      label.append(make("small", "", inWords(count)));
     }
     byId("status").append(label);
   }
   const names = report.types.map((name, number) => make("mark", colourOf(number), name));
   byId("key").append(...names.flatMap((name) => [name, " "]), "Stronger colours are surer; ");
-  byId("key").append(make("mark", "wrong outside", "dashed"), " is wrong, ", make("mark", "missed", "dotted"), " missed.");
+  byId("key").append(make("mark", "wrong outside", "dashed"), " is wrong, ", make("mark", "missed", "dotted"), " missed. ");
+  byId("key").append("A wrong type or boundary is two errors: one entity is missed, and one invented.");
 }
 
 fillControls();

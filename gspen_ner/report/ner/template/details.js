@@ -7,7 +7,7 @@ report.sentences.forEach((sentence, number) => {
 });
 
 function part(title, ...children) {
-  return make("section", "", make("h4", "", title), ...children);
+  return make("section", "", make("h3", "", title), ...children);
 }
 
 function inferenceWords(sentence) {

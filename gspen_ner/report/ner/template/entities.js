@@ -51,7 +51,7 @@ function markOf(sentence, span, lane, query) {
     const gold = sentence.g.filter((entity) => overlaps(entity, span)).map((entity) => report.types[entity[2]]);
     mark.title += gold.length ? `; gold: ${gold.join(", ")}` : "; gold: none";
   }
-  mark.append(make("small", "", said), ...(right ? [] : [make("span", "hidden", " (wrong)")]));
+  mark.append("\u00a0", make("small", "", said), ...(right ? [] : [make("span", "hidden", " (wrong)")]));
   return mark;
 }
 

@@ -36,8 +36,8 @@ function stack(pairs) {
   bar.setAttribute("aria-label", said);
   // In the order of the labels, so that two bars of one token can be compared.
   for (const [label, p] of [...pairs].sort((one, other) => one[0] - other[0])) {
-    const part = make("span", `${labelColour(label)}${p < 0.15 ? " slim" : ""}`);
-    if (p >= 0.15) part.textContent = `${report.labels[label]} ${p.toFixed(2)}`;
+    const name = make("b", "", report.labels[label]); // shown where there is room
+    const part = make("span", labelColour(label), name, make("i", "", ` ${p.toFixed(2)}`));
     part.style.setProperty("--share", p.toFixed(4));
     bar.append(part);
   }
