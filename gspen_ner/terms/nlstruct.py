@@ -2,9 +2,9 @@
 
     F(p) = T'(f * p)          *: entry by entry                          (the paper's section 2, NLStruct)
 
-As a term beside the linear score, `T(f, p) = T'(f * p) - <f, p>`, so that every solver runs on it unchanged and
-starts at the base model's marginals; `SaddlePoint` is NLStruct's own. T' is a perceptron that starts, as its
-authors have it, from an identity and a sum: sum softplus(f * p).
+As a term beside the linear score it is `T(f, p) = T'(f * p) - <f, p>`, so that every solver runs on it
+unchanged and starts at the base model's marginals; `SaddlePoint` is NLStruct's own. T' is a perceptron that
+starts, as its authors have it, from an identity and a sum: sum softplus(f * p).
 """
 
 from __future__ import annotations
