@@ -195,6 +195,13 @@ class TestResume:
         run(model, corpus, tmp_path / "out", "--resume")
         assert "0 rows, besides" in run(model, corpus, tmp_path / "out", "--resume")
 
+    @pytest.mark.parametrize("part", [[1, [0, 1, 0], 9, 9], [0, [0, 1], 9, 9], [0, ["0", 1, 0], 9, 9], 7])
+    def test_a_manifest_that_is_none(self, model, corpus, tmp_path, part):
+        run(model, corpus, tmp_path / "out")
+        file = tmp_path / "out" / "_manifest.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": [part]}))
+        refused(model, corpus, tmp_path / "out", "--resume", message=f"{file}: not a manifest that can be")
+
     def test_is_refused_with_anything_else(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out")
         options = (tmp_path / "out", "--resume")
