@@ -254,7 +254,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
             lambda file: load_tagger(file.parent),
             0.3,
             kept,
-            "model",
+            "model|config.json",
         ),
         "weights": Target(
             "model.safetensors",
@@ -262,6 +262,6 @@ def make_targets(folder: Path) -> dict[str, Target]:
             lambda file: load_tagger(file.parent),
             0.1,
             kept,
-            "model",
+            "model|config.json",
         ),
     }
