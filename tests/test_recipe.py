@@ -423,6 +423,11 @@ def test_recipes_that_do_not_exist():
         find_recipe("q" * 5000 + ".yaml")
 
 
+def test_a_recipe_that_extends_none_is_named(written):
+    with pytest.raises(ValueError, match=r"mine\.yaml: extends: there is no recipe 'quikstart'; did"):
+        load_recipe(written("extends: quikstart"))
+
+
 def test_a_folder_is_no_recipe(tmp_path):
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(ValueError, match=r"folder\.yaml: no such recipe file"):

@@ -37,6 +37,8 @@ def bench_tag(
     Examples:
         gspen-ner bench tag --json tag.json runs/quickstart
 
+        gspen-ner bench tag runs/quickstart --sentences 10000 --sentences 1000000 --workers 1
+
         gspen-ner bench tag runs/quickstart --sentences 2000 --sentences 10000 --engine local --engine ray
     """
     check_writable(json_file, "--json")

@@ -83,11 +83,11 @@ class Manifest:
             entry: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
             told = entry["settings"]
             entry["settings"] = Settings(**{**told, "columns": Columns(*told["columns"])})
-            entry["parts"] = [Part(number, Place(*start), *rest) for number, start, *rest in entry["parts"]]
+            entry["parts"] = [_part(told, len(entry["files"])) for told in entry["parts"]]
             return cls(**entry)
         except FileNotFoundError:
             raise ValueError(f"{folder}: no {NAME} here: not the output of a tagged corpus") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{file}: not a manifest that can be read: {error}") from None
 
     def save(self, folder: Path) -> None:
@@ -113,6 +113,15 @@ class Manifest:
     def open_files(self) -> list[CorpusFile]:
         """The files of the input."""
         return [open_file(Path(path), self.settings.kind, self.settings.columns) for path in self.files]
+
+
+def _part(told: Sequence[Any], files: int) -> Part:
+    """A part, as JSON has it."""
+    number, start, stop, rows = told
+    part = Part(number, Place(*start), stop, rows)
+    if any(type(value) is not int for value in (number, *start, stop, rows)) or number not in range(files):
+        raise ValueError(f"a part of {files} files cannot be {told!r:.100}")
+    return part
 
 
 def _digest(files: Sequence[Path]) -> str:

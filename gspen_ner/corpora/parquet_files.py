@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from gspen_ner.corpora.rows import Columns, Entity, Place, Words
 
 BATCH = 1024
+UNREADABLE = (pa.ArrowException, OSError, ValueError)  # names of columns may be no UTF-8
 ENTITIES = pa.list_(
     pa.struct(
         [
@@ -45,9 +46,9 @@ class TableFile:
         self.path = path
         try:
             self.file = pq.ParquetFile(path, buffer_size=1 << 20)
-        except (pa.ArrowException, OSError) as error:
+            schema = self.file.schema_arrow
+        except UNREADABLE as error:
             raise ValueError(f"{path}: not a parquet table that can be read: {error}") from None
-        schema = self.file.schema_arrow
         self.words = _words_column(path, schema, columns.words)
         self.document = _document_column(path, schema, columns.document)
         self.entities = columns.entities
@@ -95,7 +96,9 @@ class TableFile:
             self._at, self._rest = self._ends[first - 1] if first else 0, None
             self._batches = self.file.iter_batches(BATCH, range(first, len(self._ends)))
         while self._at < stop:
-            batch = next(self._batches) if self._rest is None else self._rest
+            batch = next(self._batches, None) if self._rest is None else self._rest
+            if batch is None:
+                raise ValueError(f"{self._at} rows, and it tells of {self.end}")
             skipped = min(max(start - self._at, 0), len(batch))
             taken = min(stop - self._at - skipped, len(batch) - skipped)
             self._at += skipped + taken
@@ -110,7 +113,7 @@ class TableFile:
     def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise ValueError(f"{self.path}: the table cannot be read to its end: {error}") from None
 
     def _check(self, batch: pa.RecordBatch, first: int) -> None:

@@ -131,9 +131,16 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     parent = entries.pop("extends", None)
     if parent is None:
         return entries
-    beside = file.parent / f"{parent}.yaml"
-    older = _read(beside if _is_file(beside) else find_recipe(str(parent)), (*seen, file.resolve()))
-    return _merge(older, entries)
+    return _merge(_read(_find_parent(file, str(parent)), (*seen, file.resolve())), entries)
+
+
+def _find_parent(file: Path, name: str) -> Path:
+    """The file that one extends: it lies beside it, or is built in."""
+    beside = file.parent / f"{name}.yaml"
+    try:
+        return beside if _is_file(beside) else find_recipe(name)
+    except ValueError as error:
+        raise ValueError(f"{file}: extends: {error}") from None
 
 
 def _check_size(place: str, entries: Any) -> None:

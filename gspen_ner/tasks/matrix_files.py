@@ -50,6 +50,8 @@ def _dense(path: Path, matrix: Any) -> np.ndarray:
         raise ValueError(f"{path}: expected at most {_MOST_CELLS:,} cells, got shape {matrix.shape}")
     try:
         matrix.check_format(full_check=True)
+        if (np.diff(matrix.indptr) < 0).any():  # scipy does not ask this of a matrix without numbers
+            raise ValueError("where its columns begin is not in order")
         return matrix.toarray()
     except Exception as error:
         raise ValueError(f"{path}: the sparse matrix is damaged: {error}") from None

@@ -139,7 +139,9 @@ def _load_arrays(path: Path) -> list[np.ndarray]:
         with np.load(path, allow_pickle=False) as arrays:
             found = list(arrays.files)
             if set(names) <= set(found):
-                return [np.asanyarray(arrays[name]) for name in names]  # what is no array comes as bytes
+                images, characters, fonts = (np.asanyarray(arrays[name]) for name in names)
+                characters.tolist()  # characters that are none come to light only here
+                return [images, characters, fonts]  # what was no array came as bytes
     except Exception as error:  # for damaged files, these are of many kinds
         raise ValueError(f"{path}: cannot be read as an .npz file: {error}") from None
     raise ValueError(f"{path}: expected arrays {', '.join(names)}, got {', '.join(found) or 'none'}")

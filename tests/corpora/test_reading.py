@@ -146,6 +146,32 @@ def test_tables_that_will_not_do(table, columns, message, tmp_path):
         make_plan(open_corpus(tmp_path / "a.parquet", "auto", columns), 10, 10)
 
 
+@pytest.mark.parametrize(
+    ("sound", "broken", "message"),
+    [
+        (b"text", b"te\xff\xfe", "not a parquet table that can be read"),
+        (b"\xc2\x01", b"\xc4\x01", "the table cannot be read to its end: 97 rows, and it tells of 98"),
+    ],
+)
+def test_tables_that_are_torn(sound, broken, message, tmp_path):
+    """Names of columns that are no text; numbers of rows (97, as parquet writes it) that are wrong."""
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"] * 97}), file)
+    content = file.read_bytes()
+    pieces = content.split(sound)
+    said = []
+    for place in range(1, len(pieces)):
+        file.write_bytes(sound.join(pieces[:place]) + broken + sound.join(pieces[place:]))
+        try:
+            table = open_corpus(file, "auto", Columns())[0]
+            for part in make_plan([table], 10, 10).parts:
+                table.read(part.start, part.stop)
+        except ValueError as error:
+            said.append(str(error))
+    assert all(text.startswith(str(file)) for text in said)
+    assert any(message in text for text in said)
+
+
 def test_a_folder_is_read_in_the_order_of_names(tmp_path):
     for name in ("b.txt", "a.txt", "_other.txt", ".hidden"):
         (tmp_path / name).write_text("Rome won.\n")

@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
+from gspen_ner.corpora import tagging
 from gspen_ner.corpora.worker import PartTagger
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.tasks.newswire import generate_newswire
 from gspen_ner.tasks.predictions import as_json_lines
-from tests.tiny import Killed, content_of, gspen_ner, killed_at, make_model, stir
+from tests.tiny import content_of, gspen_ner, killed_at, make_model, stir
 from tests.tiny_transformer import make_transformer
 
 SENTENCES = generate_newswire(12, seed=5)
@@ -167,18 +169,38 @@ class TestResume:
         assert 2 <= len(parts) < len(list((tmp_path / "whole").glob("part-*")))
         assert all(before[name] == content_of(tmp_path / "out")[name] for name in parts)
 
-    def test_a_kill_while_joining(self, model, corpus, tmp_path, monkeypatch):
-        from gspen_ner.corpora.tagging import CorpusJob
-
-        with killed_at(CorpusJob, "_join"):
-            result = gspen_ner("tag", model, corpus, tmp_path / "out.jsonl")
-            raise result.exception
-        assert "0 rows, besides" in run(model, corpus, tmp_path / "out.jsonl", "--resume")
+    def test_a_kill_before_parts_are_joined(self, model, corpus, tmp_path):
+        options = (model, corpus, tmp_path / "out.jsonl")
+        with killed_at(tagging.CorpusJob, "_join"):
+            gspen_ner("tag", *options)
+        assert "0 rows, besides" in run(*options, "--resume")
         assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(SENTENCES)
+        assert not (tmp_path / "out.jsonl.parts").exists()
+
+    @pytest.mark.parametrize("left", ["all parts", "some parts", "no part"])
+    def test_a_kill_when_parts_are_joined_and_not_yet_removed(self, model, corpus, tmp_path, left):
+        options = (model, corpus, tmp_path / "out.jsonl", "--part-rows", 10)
+        with killed_at(tagging, "_remove"):
+            gspen_ner("tag", *options)
+        joined = (tmp_path / "out.jsonl").read_bytes()
+        assert len(joined.splitlines()) == len(SENTENCES)
+        parts = sorted((tmp_path / "out.jsonl.parts").glob("part-*"))
+        for part in {"all parts": [], "some parts": parts[1:], "no part": parts}[left]:
+            part.unlink()
+        refused(*options, message="exists already")
+        assert f"0 rows, besides {len(SENTENCES)}" in run(*options, "--resume")
+        assert content_of(tmp_path) == {Path("corpus.jsonl"): corpus.read_bytes(), Path("out.jsonl"): joined}
 
     def test_with_nothing_begun_it_begins(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out", "--resume")
         assert "0 rows, besides" in run(model, corpus, tmp_path / "out", "--resume")
+
+    @pytest.mark.parametrize("part", [[1, [0, 1, 0], 9, 9], [0, [0, 1], 9, 9], [0, ["0", 1, 0], 9, 9], 7])
+    def test_a_manifest_that_is_none(self, model, corpus, tmp_path, part):
+        run(model, corpus, tmp_path / "out")
+        file = tmp_path / "out" / "_manifest.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": [part]}))
+        refused(model, corpus, tmp_path / "out", "--resume", message=f"{file}: not a manifest that can be")
 
     def test_is_refused_with_anything_else(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out")
@@ -203,7 +225,7 @@ class TestErrors:
         """The input changes while it is read."""
         options = (model, corpus, tmp_path / "out", "--part-rows", 10)
         with killed_at(PartTagger, "__call__", 3):
-            raise gspen_ner("tag", *options).exception or Killed
+            gspen_ner("tag", *options)
         content = corpus.read_bytes()
         corpus.write_bytes(content[: len(content) // 2])
         from gspen_ner.corpora.engines import make_engine

@@ -57,9 +57,11 @@ def changed(file, **entries):
 
 def refused(folder, message):
     """By the library and by the commands, in a line."""
-    with pytest.raises(ValueError, match=message) as caught:
-        Tagger.load(folder)
-    assert str(folder) in str(caught.value)
+    for read in (Tagger.load, GSPENForTokenClassification.from_pretrained):
+        with pytest.raises(ValueError, match=message) as caught:
+            read(folder)
+        assert str(caught.value).startswith(str(folder))
+        assert str(caught.value).count("not a model that can be read") <= 1
     (folder.parent / "text.txt").write_text("Anna left.")
     output = folder.parent / "out.conll"
     for arguments in (
@@ -174,6 +176,16 @@ def test_weights_in_other_places(name, words, tmp_path):
 def test_tokenizers_of_other_places(entries, pieces):
     changed(pieces / "tokenizer_config.json", **entries)
     refused(pieces, "is not read")
+
+
+@pytest.mark.parametrize("options", [{}, {"use_safetensors": False}])
+def test_from_pretrained_reads_no_pickle(options, words, marker):
+    torch.save(Payload(marker), words / "pytorch_model.bin")
+    assert GSPENForTokenClassification.from_pretrained(words, **options).config.system == "gspen"
+    (words / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"model\.safetensors: no such file"):
+        GSPENForTokenClassification.from_pretrained(words.parent, subfolder="words", **options)
+    assert not marker.exists()
 
 
 def test_code_in_the_folder_is_not_run(pieces, marker):

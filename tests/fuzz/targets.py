@@ -7,17 +7,22 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import scipy.io
 import scipy.sparse
 
+from gspen_ner.corpora.manifest import Manifest, Settings
+from gspen_ner.corpora.plan import Part, make_plan
+from gspen_ner.corpora.reading import open_corpus
+from gspen_ner.corpora.rows import Columns, Place, sentences_of
 from gspen_ner.experiments.entities_file import FoundEntities
 from gspen_ner.experiments.run import read_results
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.recipe import load_recipe
+from gspen_ner.report.ner.learning_curves import read_curves
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
 from gspen_ner.tasks import tagging
 from gspen_ner.tasks.arff import read_binary_arff, read_label_names
@@ -57,6 +62,7 @@ LINES = (
     b'{"tokens": ["Anna", "left", "Graz"], "tags": ["B-PER", "O", "S-LOC"], "document": "a"}\n'
     b'{"tokens": ["Graz"], "tags": ["O"], "document": 7}\n{"tokens": [], "tags": []}\n'
 )
+ROWS = b'{"id": 1, "text": "Anna left. Graz won!"}\n\n{"text": null, "document": [1]}\n'
 TEXT = "Ms. Anna Halden's U.S. trip cost 3,500 euros. Graz won!\n\nNext day … nothing.\n".encode()
 VECTORS = b"the 0.1 -0.2 1e-3\n, 1 2 3\nanna 0.5 0.5 0.5\nin graz 1 2 3\n"
 VOCABULARY = b'{"trained": 1, "characters": ["a", "b"], "words": ["the", "graz"]}'
@@ -81,6 +87,10 @@ RESULTS = {
     "dev": {"sentences": 2, "base": ASSESSED, "full": None, "changes": {"fixed": 1, "broken": 0, "same": 4}},
     "test": None,
 }
+METRICS = (
+    b'{"stage": "base", "epoch": 1.0, "loss": 2.5}\n{"stage": "base", "epoch": 1, "eval_f1": 0.5}\n'
+    b'{"stage": "term", "epoch": 1.0, "loss": NaN}\n'
+)
 ENTITIES = {"gold": [[[0, 1, "PER"]], []], "base": [[[0, 2, "PER"]], []], "full": [[], [[1, 2, "LOC"]]]}
 YAML = (
     b"extends: quickstart\nseed: 3\ndata: {train: 'a.txt', dev: b.txt}\nterms:\n  - name: document\n"
@@ -157,6 +167,12 @@ def _parquet() -> list[bytes]:
     ]
 
 
+def _manifest() -> bytes:
+    parts = [Part(0, Place(0, 1, 0), 90, 2), Part(0, Place(90, 3, 2), 120, 1)]
+    manifest = Manifest("model", ["a.jsonl"], Settings(), {"input": "ab", "version": "1"}, ".jsonl", parts)
+    return json.dumps(asdict(manifest)).encode()
+
+
 def _images(file: Path) -> object:
     return tagging._image(file)
 
@@ -169,6 +185,13 @@ def _jpeg() -> bytes:
 
 def _annotations(file: Path) -> object:
     return tagging._annotations(file.parent, [1, 2, 3, 20])
+
+
+def _corpus(file: Path) -> object:
+    """As `tag` reads it: all of it once to plan, and then part by part."""
+    files = open_corpus(file, "auto", Columns())
+    parts = make_plan(files, part_rows=2, longest=3).parts
+    return [sentences_of(files[part.file].read(part.start, part.stop), longest=3) for part in parts]
 
 
 def _override(file: Path) -> object:
@@ -195,6 +218,11 @@ def make_targets(folder: Path) -> dict[str, Target]:
         ),
         "plain text": Target("a.txt", [TEXT, CONLL, LINES], lambda file: read_untagged(str(file)), 14),
         "parquet": Target("a.parquet", _parquet(), lambda file: read_source(str(file)), 0.4),
+        "corpus of lines": Target("a.jsonl", [LINES.replace(b"tags", b"id"), ROWS], _corpus, 10),
+        "corpus of text": Target("a.txt", [TEXT, CONLL, ROWS], _corpus, 6),
+        "corpus of columns": Target("a.conll", [CONLL], _corpus, 4),
+        "corpus of tables": Target("a.parquet", _parquet(), _corpus, 4),
+        "manifest": Target("_manifest.json", [_manifest()], lambda file: Manifest.load(file.parent), 3),
         "vectors": Target("a.vec", [VECTORS], lambda file: WordVectors.read(file, 3), 6),
         "packed vectors": Target("a.gz", [gzip.compress(VECTORS)], lambda file: WordVectors.read(file, 3), 2),
         "vocabulary": Target("vocabulary.json", [VOCABULARY], lambda file: Vocabulary.load(file.parent), 8),
@@ -213,6 +241,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
         "recipes": Target("a.yaml", list(recipe), load_recipe, 1.5),
         "overrides": Target("set", SETS, _override, 1.5, named="quickstart.yaml|--set"),
         "results": Target("results.json", [json.dumps(RESULTS).encode()], read_results, 5),
+        "metrics": Target("metrics.jsonl", [METRICS], lambda file: read_curves(file.parent), 3),
         "entities": Target(
             "entities-dev.json",
             [json.dumps(ENTITIES).encode()],
@@ -225,7 +254,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
             lambda file: load_tagger(file.parent),
             0.3,
             kept,
-            "model",
+            "model|config.json",
         ),
         "weights": Target(
             "model.safetensors",
@@ -233,6 +262,6 @@ def make_targets(folder: Path) -> dict[str, Target]:
             lambda file: load_tagger(file.parent),
             0.1,
             kept,
-            "model",
+            "model|config.json",
         ),
     }

@@ -55,10 +55,16 @@ class TestCurves:
         (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
         assert read_curves(tmp_path) == [Curve("base", [(1, 0.5)], [])]
 
+    def test_numbers_too_large_are_left_out(self, tmp_path):
+        line = f'{{"stage": "base", "epoch": 1, "eval_f1": {"9" * 5000}}}'
+        (tmp_path / "metrics.jsonl").write_text(line)
+        assert read_curves(tmp_path) == [Curve("base", [], [])]
+
     @pytest.mark.parametrize(
         ("line", "message"),
         [
             ("{", "metrics.jsonl:2: not JSON"),
+            ("[" * 3000, "metrics.jsonl:2: not JSON"),
             ("[]", "metrics.jsonl:2: expected an object with a stage"),
             ('{"stage": "base", "loss": "x"}', "metrics.jsonl:2: expected a number as loss, got 'x'"),
         ],

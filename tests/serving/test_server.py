@@ -261,7 +261,7 @@ def test_the_command_serves_and_ends_when_told(tmp_path):
 
 
 @pytest.mark.slow
-def test_schemathesis_finds_nothing(server):
+def test_schemathesis_finds_nothing(server, tmp_path):
     """Every request that the description allows, and many that it does not."""
     pytest.importorskip("schemathesis")
     command = ["schemathesis", "run", f"http://127.0.0.1:{server.port}/openapi.json"]
@@ -270,5 +270,6 @@ def test_schemathesis_finds_nothing(server):
         [sys.executable, "-c", code, *command[1:], "--checks", "all", "--max-examples", "100", "--seed", "1"],
         capture_output=True,
         text=True,
+        cwd=tmp_path,  # where it leaves its cache
     )
     assert found.returncode == 0, found.stdout + found.stderr

@@ -179,6 +179,7 @@ def test_links_in_an_archive_are_not_followed(tmp_path):
         ({"font": np.array([1.0, 2, 3, 4])}, "font as a number for each of 4 images, got float64"),
         ({"font": np.array([[1, 2, 3, 4]])}, r"font as a number for each of 4 images, got int64 \(1, 4\)"),
         ({"label": np.array(["a", 1, None, "b"], dtype=object)}, "cannot be read as an .npz file"),
+        ({"label": np.full(4, 2**31, np.uint32).view("<U1")}, "cannot be read as an .npz file"),
     ],
 )
 def test_bad_arrays(tmp_path, changed, message):

@@ -1,6 +1,7 @@
 """Image tagging from matrices in all formats, and clear errors for everything else."""
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_sparse_matrices(tmp_path):
     dense = read_matrices(save(tmp_path / "x.npy", features()), save(tmp_path / "y.npy", tags()))
     assert torch.equal(read_matrices(x, y).train.features, dense.train.features)
     assert torch.equal(read_matrices(x, y).train.labels, dense.train.labels)
+
+
+def test_a_sparse_matrix_whose_columns_begin_anywhere_is_refused(tmp_path):
+    """scipy would write it out, beyond the memory that it has."""
+    x = tmp_path / "x.mat"
+    savemat(x, {"x": sparse.csc_matrix((6, 2))})
+    begin = struct.pack("<II3i", 5, 12, 0, 0, 0)  # type and size of the part, and where columns begin
+    assert x.read_bytes().count(begin) == 1
+    x.write_bytes(x.read_bytes().replace(begin, struct.pack("<II3i", 5, 12, 0, 5, 0)))
+    with pytest.raises(ValueError, match=r"x\.mat: the sparse matrix is damaged: where its columns begin"):
+        read_matrices(x, x)
 
 
 @pytest.mark.parametrize("suffix", [".mat", ".npz", ".npy"])

@@ -10,6 +10,7 @@ from huggingface_hub import HfApi
 from transformers import PreTrainedModel
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.folder_checks import check_folder, check_sizes
 from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, Reader, load_reader
 
@@ -35,8 +36,26 @@ class StoredModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        """Read a model; see transformers. Only safetensors are, and a folder is checked before.
+
+        Raises:
+            ValueError: for a folder that is not a model which can be read; it may come from anybody.
+        """
         if kwargs.keys() & {"system", "terms"}:
             raise ValueError("from_pretrained loads a model as it is: give it other terms by with_terms")
+        folder = Path(str(name), kwargs.get("subfolder") or "")
+        if not folder.is_dir():
+            return cls._read(name, *args, **kwargs)
+        try:
+            check_folder(folder)
+            check_sizes(GSPENConfig.from_pretrained(folder), cls, folder)
+            return cls._read(name, *args, **kwargs)
+        except Exception as error:  # of any kind: config.json may say anything
+            raise ValueError(f"{folder}: not a model that can be read: {error}") from error
+
+    @classmethod
+    def _read(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs["use_safetensors"] = True
         if "reader" not in kwargs:
             where = {option: kwargs[option] for option in HUB_OPTIONS if option in kwargs}
             config = kwargs.get("config") or GSPENConfig.from_pretrained(name, **where)

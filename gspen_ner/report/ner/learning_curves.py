@@ -49,8 +49,8 @@ def read_curves(folder: Path) -> list[Curve]:
 
 def _entry(line: str, where: str) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
+        entry = json.loads(line, parse_int=float)  # integers may be too large for one
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON: {error}") from None
     if not isinstance(entry, dict) or not isinstance(entry.get("stage"), str):
         raise ValueError(f"{where}: expected an object with a stage, got {line[:80]}")

@@ -6,6 +6,7 @@ const page = Object.fromEntries(
   ["model", "form", "text", "k", "status", "legend", "result"].map((id) => [id, document.getElementById(id)]),
 );
 let types = [];
+let hasTerm = false;
 let latest = 0;
 
 function make(tag, content, className) {
@@ -13,6 +14,10 @@ function make(tag, content, className) {
   if (content !== undefined) element.append(content);
   if (className) element.className = className;
   return element;
+}
+
+function counted(number, one, many) {
+  return `${number} ${number === 1 ? one : many}`;
 }
 
 function percent(probability) {
@@ -38,7 +43,7 @@ function sentenceLine(characters, sentence) {
     const mark = entityMark(entity.text, entity.type, label, 0.1 + 0.35 * entity.confidence);
     if (entity.changed) {
       mark.classList.add("changed");
-      mark.title = "the global term changed this";
+      mark.title = "added by the global term";
     }
     line.append(mark);
     at = entity.end;
@@ -66,7 +71,6 @@ function kBest(labellings) {
 
 function show(text, sentences) {
   const characters = Array.from(text);
-  page.result.replaceChildren();
   let block, number;
   for (const sentence of sentences) {
     if (sentence.document !== number) {
@@ -102,6 +106,7 @@ async function tag(event) {
     });
     const answer = await response.json();
     if (turn !== latest) return; // a later one is under way
+    page.result.replaceChildren();
     if (!response.ok) {
       const detail = typeof answer.detail === "string" ? answer.detail : answer.detail.map((d) => d.msg).join("; ");
       say(detail, true);
@@ -110,7 +115,8 @@ async function tag(event) {
     const entities = answer.sentences.flatMap((sentence) => sentence.entities);
     const changed = entities.filter((entity) => entity.changed).length;
     const gone = answer.sentences.flatMap((sentence) => sentence.gone).length;
-    say(`${answer.sentences.length} sentences, ${entities.length} entities; the global term made ${changed} and took ${gone}`);
+    const found = `${counted(answer.sentences.length, "sentence", "sentences")}, ${counted(entities.length, "entity", "entities")}`;
+    say(hasTerm ? `${found}; the global term added ${changed} and removed ${gone}` : found);
     show(text, answer.sentences);
   } catch (error) {
     if (turn === latest) say(`no answer: ${error.message}`, true);
@@ -128,7 +134,7 @@ fetch("health")
     page.model.textContent = `${health.model} (${health.system})`;
     page.legend.hidden = false;
     for (const type of types) page.legend.append(entityMark(type, type, "", 0.35), " ");
-    const changed = make("mark", "changed by the global term", "changed");
-    if (["spen", "gspen"].includes(health.system)) page.legend.append(changed);
+    hasTerm = ["spen", "gspen"].includes(health.system);
+    if (hasTerm) page.legend.append(make("span", "added by the global term", "changed"));
   })
   .catch((error) => say(`no answer: ${error.message}`, true));
