@@ -38,16 +38,10 @@ def f1_by_mentions(sentences: Sequence[TaggedSentence], found: Spans, most: int 
     def mentions(row: int, span: Span) -> int:
         return min(most, max(counts[number] for number in words[row][span.start : span.end]))
 
+    def of_group(rows: Spans, group: int) -> list[list[Span]]:
+        return [[span for span in spans if mentions(row, span) == group] for row, spans in enumerate(rows)]
+
     gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
     lengths = [len(sentence.tokens) for sentence in sentences]
     groups = sorted({mentions(row, span) for row, spans in enumerate(gold) for span in spans})
-    return {
-        group: span_f1(
-            *(
-                [[span for span in spans if mentions(row, span) == group] for row, spans in enumerate(rows)]
-                for rows in (gold, found)
-            ),
-            lengths,
-        ).micro
-        for group in groups
-    }
+    return {group: span_f1(of_group(gold, group), of_group(found, group), lengths).micro for group in groups}
