@@ -57,7 +57,7 @@ def main() -> None:
     scores = chain.potentials(potentials(tokens), torch.zeros(3, 3))
     mentions = match_mentions(tokens, DOCUMENTS)
     context = Context(chain.mask(scores.nodes.shape[1]), torch.tensor(DOCUMENTS), mentions)
-    head = GSPENHead(DocumentConsistency(3), max_steps=30, tolerance=1e-6)
+    head = GSPENHead(DocumentConsistency(3, relations=["word"]), max_steps=30, tolerance=1e-6)
     with torch.no_grad():
         head.term.agreement.copy_(5.0 * torch.eye(3))
 

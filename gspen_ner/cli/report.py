@@ -40,7 +40,7 @@ def report(
     and broke, and the label probabilities before and after it.
 
     Examples:
-        gspen-ner report runs/quickstart newswire:100:7
+        gspen-ner report runs/quickstart newswire:80:7
 
         gspen-ner report runs/conll03_fast test.txt -o conll03.html
     """
