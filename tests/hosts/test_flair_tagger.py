@@ -737,7 +737,7 @@ class TestEvaluate:
     @pytest.mark.parametrize("tag_format", ["BIO", "BIOES"])
     def test_seqeval_agrees_on_legal_tags(self, news, tag_format, tmp_path):
         tagger = make_gspen(news, tag_format=tag_format, constraints=True, term=TERMS["document"])
-        train(tagger, news, tmp_path, epochs=4)
+        train(tagger, news, tmp_path, epochs=8)
         sentences = list(news.test)
         gold, score = spans_of(sentences), tagger.seqeval_score(sentences)
         assert score.f1 == pytest.approx(tagger.evaluate(news.test, "ner").main_score)

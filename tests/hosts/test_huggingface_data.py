@@ -82,18 +82,18 @@ class TestCollator:
     def test_mentions_are_renumbered_and_stay_equal_or_different(self, rows):
         model = make_model("struct")
         dataset = as_dataset(SENTENCES)
-        given = [number for row in dataset[rows]["mentions"] for number in row]
+        given = [(at % len(RELATIONS), n) for row in dataset[rows]["mentions"] for at, n in enumerate(row)]
         batch = Collator.of(model)(dataset.select(range(len(SENTENCES))[rows]).to_list())
         found = [
             number
             for row, length in zip(batch["mentions"].tolist(), batch["lengths"].tolist(), strict=True)
             for numbers in row[:length]
-            for number in numbers
+            for number in enumerate(numbers)
         ]
         pairs = set(zip(given, found, strict=True))
         assert len(pairs) == len(set(given)) == len(set(found)), "one to one"
-        assert (-1, -1) in pairs
-        assert max(found) < len(set(found)), "no larger than needed"
+        assert ((0, -1), (0, -1)) in pairs
+        assert max(number for _, number in found) < len(set(found)), "no larger than needed"
 
     def test_a_batch_in_which_every_token_is_a_mention(self):
         model = make_model("struct")
