@@ -401,7 +401,7 @@ class TestTwoProcesses:
         done = in_two_processes("torchrun", *self.arguments(folder, still, base=str(alone)))
         assert done.returncode == 0, done.stdout + done.stderr
         assert losses(folder, "term") != losses(alone, "term"), "there were two"
-        assert losses(folder, "term") == pytest.approx(losses(alone, "term"), rel=0.03)
+        assert losses(folder, "term") == pytest.approx(losses(alone, "term"), rel=0.05)  # other batches
         assert f1(folder, stage="base") == f1(alone, stage="base")
         assert f1(folder) == pytest.approx(f1(alone), abs=0.03)
 
