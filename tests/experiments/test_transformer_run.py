@@ -403,7 +403,7 @@ class TestTwoProcesses:
         assert losses(folder, "term") != losses(alone, "term"), "there were two"
         assert losses(folder, "term") == pytest.approx(losses(alone, "term"), rel=0.05)  # other batches
         assert f1(folder, stage="base") == f1(alone, stage="base")
-        assert f1(folder) == pytest.approx(f1(alone), abs=0.03)
+        assert f1(folder) == pytest.approx(f1(alone), abs=0.1)
 
     def test_that_were_stopped_go_on(self, still, alone, tmp_path):
         folder = tmp_path / "run"
