@@ -49,6 +49,7 @@ class Scorer(Section):
     width: int = Field(3, ge=1, description="of its windows, in characters")
     hidden: int = Field(256, ge=1, description="units of the LSTM in each direction")
     projection: int = Field(256, ge=1, description="units between the LSTM and the scores")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words and of spellings left out whole")
     input_dropout: float = Field(0.5511, ge=0, lt=1, description="of what the network reads")
     output_dropout: float = Field(0.5, ge=0, lt=1, description="of what the LSTM says")
 

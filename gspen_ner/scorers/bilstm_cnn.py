@@ -39,6 +39,8 @@ class BiLSTMCNN(nn.Module):
         filters, width: of the convolution over characters.
         hidden: units of the LSTM in each direction.
         projection: units between LSTM and scores.
+        word_dropout: share of word vectors, and of what spellings say, that is left out whole: context has to
+            do instead.
         input_dropout, output_dropout: before and after the LSTM.
 
     Example:
@@ -69,6 +71,7 @@ class BiLSTMCNN(nn.Module):
         width: int = 3,
         hidden: int = 256,
         projection: int = 256,
+        word_dropout: float = 0.0,
         input_dropout: float = 0.5511,
         output_dropout: float = 0.5,
     ) -> None:
@@ -80,6 +83,7 @@ class BiLSTMCNN(nn.Module):
         self.fixed_words = nn.Embedding(fixed_words, word_size).requires_grad_(False)
         self.characters = nn.Embedding(characters + 2, character_size, padding_idx=PADDING)
         self.convolution = nn.Conv1d(character_size, filters, width, padding="same")
+        self.word_dropout = nn.Dropout(word_dropout)
         self.input_dropout = nn.Dropout(input_dropout)
         inputs = word_size + filters
         self.forward_lstm = nn.LSTM(inputs, hidden, batch_first=True)
@@ -146,7 +150,8 @@ class BiLSTMCNN(nn.Module):
         """What the scores are read from, of all tokens one behind the other; see `padded`."""
         present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
         vectors = [self._word_vectors(words[present]), self._spelled(spellings)[spelling_at[present]]]
-        inputs = padded(self.input_dropout(torch.cat(vectors, -1)), present)
+        kept = [whole * self.word_dropout(torch.ones_like(whole[:, :1])) for whole in vectors]
+        inputs = padded(self.input_dropout(torch.cat(kept, -1)), present)
         encoded = inputs.new_zeros(*present.shape, 2 * self.forward_lstm.hidden_size)
         for rows in _similar(lengths):
             longest = int(lengths[rows].max())

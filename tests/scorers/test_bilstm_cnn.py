@@ -267,6 +267,25 @@ def test_dropout_is_at_work_in_training_only():
     assert torch.equal(nodes_of(model, tokens), nodes_of(model, tokens))
 
 
+def test_word_dropout_leaves_out_whole_word_vectors_and_whole_spellings():
+    model = scorer(word_dropout=0.5, input_dropout=0.0, output_dropout=0.0)
+    read = []
+    model.input_dropout.register_forward_hook(lambda module, inputs, output: read.append(output))
+    sentences = [["Ann", "met", "Bob", "."]] * 64
+    model(*batch(sentences))
+    model.eval()(*batch(sentences))
+    words, spellings = (
+        (trained, whole) for trained, whole in zip(*(x.split([6, 4], 1) for x in read), strict=True)
+    )
+    left_out = []
+    for trained, whole in (words, spellings):
+        gone = (trained == 0).all(1)
+        torch.testing.assert_close(trained[~gone], 2 * whole[~gone])
+        assert 0.3 < gone.float().mean() < 0.7
+        left_out.append(gone)
+    assert not torch.equal(*left_out)  # each by itself
+
+
 def test_an_unknown_kind_of_transitions_is_refused():
     with pytest.raises(ValueError, match=r'"none", "shared" or "bigram", got .trigram.'):
         scorer("trigram")
