@@ -64,7 +64,12 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
 
 
 def recipe_names() -> dict[str, str]:
-    """The built-in recipes and what they are for."""
+    """The built-in recipes and what they are for.
+
+    Example:
+        >>> "quickstart" in recipe_names()
+        True
+    """
     return {
         file.stem: str(yaml.safe_load(file.read_text(encoding="utf-8")).get("description", ""))
         for file in sorted(_folder().glob("*.yaml"))
@@ -72,7 +77,15 @@ def recipe_names() -> dict[str, str]:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe."""
+    """The file of a recipe: one that is there, or a built-in one by its name.
+
+    Example:
+        >>> find_recipe("quickstart").name
+        'quickstart.yaml'
+        >>> find_recipe("quikstart")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: there is no recipe 'quikstart'; did you mean 'quickstart'? Built in: ...
+    """
     file = Path(name)
     if file.suffix in (".yaml", ".yml"):
         if not _is_file(file):
@@ -97,7 +110,14 @@ def _is_file(path: Path) -> bool:
 
 
 def expand(path: str) -> str:
-    """A path with its `${NAME}` replaced."""
+    """A path with its `${NAME}` replaced.
+
+    Example:
+        >>> from unittest.mock import patch
+        >>> with patch.dict(os.environ, {"CORPORA": "/data"}):
+        ...     expand("${CORPORA}/conll03/train.txt")
+        '/data/conll03/train.txt'
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
