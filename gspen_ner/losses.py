@@ -6,7 +6,7 @@
     fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + cost + grad T(p*)
 
 The hinge's gradient is the envelope's: F is differentiated at the solution p* as if that were a constant.
-With T = 0, tau = 1 and no cost, all three are the CRF's negative log likelihood. Losses are per example;
+With T = 0, tau = 1 and no cost, all are the CRF's negative log likelihood. Losses are per example;
 of sentences coupled in a document, each one's is its share in the document's.
 """
 

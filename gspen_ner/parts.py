@@ -114,11 +114,11 @@ class Parts:
 
         A score of -inf (something forbidden) counts as nothing where its marginal is zero.
         """
-        total = _inner(self.nodes, marginals.nodes)
+        total = inner_product(self.nodes, marginals.nodes)
         if self.edges is not None and marginals.edges is not None:
-            total = total + _inner(self.edges, marginals.edges)
+            total = total + inner_product(self.edges, marginals.edges)
         if self.factors is not None and marginals.factors is not None:
-            total = total + _inner(self.factors, marginals.factors)
+            total = total + inner_product(self.factors, marginals.factors)
         return total
 
     def inner(self, other: Parts) -> Float[Tensor, " B"]:
@@ -178,7 +178,8 @@ class Parts:
         return Parts(self.nodes, edges)
 
 
-def _inner(scores: Tensor, weights: Tensor) -> Tensor:
+def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:
+    """Sum of scores times weights of each row, in the widest float; what has no weight counts as nothing."""
     product = torch.where(weights == 0, 0.0, scores) * weights
     return product.sum(tuple(range(1, product.dim())), dtype=wide_dtype(product.device))
 

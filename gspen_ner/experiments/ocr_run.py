@@ -8,24 +8,20 @@ run folder      recipe.yaml  log.txt  results.json
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_lowercase
 
 from gspen_ner.experiments.ocr_cell import Cell, SystemResult
+from gspen_ner.experiments.ocr_study import study_cases
 from gspen_ner.experiments.system_folder import write_results
-from gspen_ner.recipe import Inference, expand
+from gspen_ner.recipe import expand
 from gspen_ner.recipe.ocr import OCRRecipe
 from gspen_ner.tasks.ocr_backgrounds import read_backgrounds
 from gspen_ner.tasks.ocr_letters import read_letters
 from gspen_ner.tasks.ocr_words import OCRData, choose_words, make_ocr_data
 
 logger = logging.getLogger(__name__)
-BASES = ("struct", "struct_without_entropy")
-SCHEDULES = {
-    "mirror_descent": {"ours": "backtracking", "paper": "sqrt"},
-    "frank_wolfe": {"ours": "line_search", "paper": "harmonic"},
-}
 
 
 class OCRRun:
@@ -94,23 +90,7 @@ class OCRRun:
             yield cell.result(name)
 
     def _study(self, cell: Cell) -> Iterator[SystemResult]:
-        """GSPEN from both Structs, by both solvers, with and without entropy, by the number of steps."""
+        """All cases of the study of inference."""
         for name, base, inference in study_cases(self.recipe.study.max_steps, self.recipe.gspen.inference):
             cell.gspen(name, getattr(cell, base), inference, self.recipe.study.max_updates)
             yield cell.result(name)
-
-
-def study_cases(max_steps: Sequence[int], inference: Inference) -> Iterator[tuple[str, str, Inference]]:
-    """Name, base and inference of each GSPEN of the study."""
-    entries = inference.model_dump()
-    for base in BASES:
-        for solver, schedules in SCHEDULES.items():
-            for entropy in (1.0, 0.0):
-                for steps_of, schedule in schedules.items():
-                    for steps in max_steps:
-                        chosen = {"name": solver, "schedule": schedule}
-                        if solver == "frank_wolfe" and steps_of == "paper":
-                            chosen["oracle"] = "vertex"
-                        changed = {"solver": chosen, "temperature": entropy, "max_steps": steps}
-                        name = f"study-{base}-{solver}-{'entropy' if entropy else 'none'}-{steps_of}-{steps}"
-                        yield name, base, Inference.model_validate(entries | changed)

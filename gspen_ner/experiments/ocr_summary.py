@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from gspen_ner.experiments.ocr_study import StudyCase
 from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ class Cost:
     times_struct: float | None
     steps: float | None
     negative: float | None
-
-
-@dataclass(frozen=True)
-class StudyCase:
-    """A GSPEN of the study of inference, but for its number of steps."""
-
-    base: str
-    solver: str
-    entropy: bool
-    steps: str
-    """Whose rule of step sizes: `"ours"` or `"paper"`."""
 
 
 def accuracies(
@@ -84,9 +74,9 @@ def costs(recipe: OCRRecipe, results: Sequence[SystemResult]) -> dict[str, Cost]
 def study(results: Sequence[SystemResult]) -> dict[StudyCase, Curve]:
     """Words that the GSPENs of the study got right, by the number of steps."""
     chosen = [result for result in results if result.system.startswith("study-")]
-    cases = _grouped(chosen, lambda result: _study_case(result.system)[0])
+    cases = _grouped(chosen, lambda result: StudyCase.of_name(result.system)[0])
     return {
-        case: _curve(found, lambda result: _study_case(result.system)[1], "test_words")
+        case: _curve(found, lambda result: StudyCase.of_name(result.system)[1], "test_words")
         for case, found in cases.items()
     }
 
@@ -110,12 +100,6 @@ def _curve(results: Sequence[SystemResult], key: Callable[[SystemResult], float]
         point: OverSeeds(tuple(getattr(result, measure) for result in points[point]))
         for point in sorted(points)
     }
-
-
-def _study_case(system: str) -> tuple[StudyCase, int]:
-    """See `study_cases` for the names."""
-    _, base, solver, entropy, steps, max_steps = system.split("-")
-    return StudyCase(base, solver, entropy == "entropy", steps), int(max_steps)
 
 
 def _grouped(

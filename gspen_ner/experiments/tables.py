@@ -76,8 +76,7 @@ def results_table(results: Sequence[Results], title: str) -> Table:
 def trials_table(results: Sequence[Results], title: str) -> Table:
     """Every trial by itself: base model and whole, side by side."""
     table = _table(title, "seed")
-    names = [BASE_NAMES[results[0].system], *([FULL_NAMES[results[0].system]] if results[0].dev.full else [])]
-    for name in names:
+    for name in system_names(results[0].system):
         for column in ("dev F1", "test F1"):
             table.add_column(f"{name}\n{column}", justify="right")
     for result in results:

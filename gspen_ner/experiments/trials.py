@@ -1,4 +1,4 @@
-"""Several runs of a recipe with different seeds, of which the worst are dropped."""
+"""The runs of a recipe: their folder, one run a seed, of which the worst are dropped, and the best."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -43,7 +42,7 @@ class CountingNumbers:
             ValueError: for numbers with which message passing need not converge: a factor's below or at
                 zero, or a node's below zero (on a forest, below Bethe's).
         """
-        degrees = torch.tensor(np.diff(graph.index.node_slot_starts)).double()
+        degrees = torch.tensor(graph.index.degrees).double()
         factors = torch.ones(len(graph.scopes), dtype=torch.float64)
         if isinstance(kind, CountingNumbers):
             numbers = cls(kind.nodes.double(), kind.factors.double())
@@ -72,7 +71,7 @@ class CountingNumbers:
             raise ValueError("counting numbers of factors must be positive")
         if not (self.totals(graph) > 0).all():
             raise ValueError("a node's counting number and those of its factors must have a positive sum")
-        degrees = torch.tensor(np.diff(graph.index.node_slot_starts))
+        degrees = torch.tensor(graph.index.degrees)
         low = self.nodes < (1 - degrees).clamp_max(0) if graph.is_forest else self.nodes < 0
         if graph.is_forest and (self.nodes < 0).any() and not (self.factors >= 1).all():
             raise ValueError("negative counting numbers of nodes need factors' numbers of at least one")

@@ -66,6 +66,11 @@ class GraphIndex:
         return _owners(self.message_starts)
 
     @cached_property
+    def degrees(self) -> np.ndarray:
+        """The number of factors of each node."""
+        return np.diff(self.node_slot_starts)
+
+    @cached_property
     def message_cells(self) -> np.ndarray:
         """The cell that each message is about."""
         slots = self.message_slots

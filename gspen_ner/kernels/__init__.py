@@ -1,7 +1,9 @@
-"""Chain inference on a batch: the hot loops behind one door.
+"""Inference on chains and on factor graphs: the hot loops behind one door for each.
 
-`inference` is what callers use; it checks input, picks a backend (`backends`), and makes results
-differentiable. `reference` (torch, log space) and `numba_backend` (compiled, CPU) do the work.
+chains    `inference` checks input, picks a backend (`backends`) and makes results differentiable; its names
+          are this room's. `reference` (torch, log space) and `numba_backend` (compiled, CPU) do the work.
+graphs    `messages` (marginals; `messages_log_space` where they spread too far), and best points or
+          labellings: `max_product` on forests, `minimum_cut` and `linear_program` on others.
 """
 
 from gspen_ner.kernels.backends import (

@@ -19,7 +19,14 @@ Want = Literal["log_partition", "nodes", "edges"]
 
 
 class ChainSums(NamedTuple):
-    """What forward-backward found: log Z in the widest float, and as much as was wanted."""
+    """What forward-backward found: log Z in the widest float, and as much as was wanted.
+
+    Example:
+        >>> from gspen_ner.kernels import forward_backward
+        >>> sums = forward_backward(torch.zeros(1, 2, 3), torch.zeros(1, 1, 3, 3), torch.tensor([2]), "nodes")
+        >>> sums.log_partition, sums.edges  # of nine labellings; edges were not wanted
+        (tensor([2.1972], dtype=torch.float64), None)
+    """
 
     log_partition: Float[Tensor, " B"]
     nodes: Float[Tensor, "B T L"] | None

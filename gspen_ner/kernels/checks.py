@@ -65,15 +65,22 @@ def check_gold(score: Tensor) -> None:
         )
 
 
-def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
-    scores = nodes[row, :length]
-    table = edges[row if edges.shape[0] > 1 else 0]
-    table = table if edges.shape[1] == 1 else table[: length - 1]
-    for name, tensor in (("node", scores), ("edge", table)):
+def poison(**scores: Tensor) -> str | None:
+    """What no score may be, NaN or +inf, if it is among some scores, which are told by name."""
+    for name, tensor in scores.items():
         if torch.isnan(tensor).any():
             return f"NaN among the {name} scores"
         if torch.isposinf(tensor).any():
             return f"+inf among the {name} scores"
+    return None
+
+
+def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
+    scores = nodes[row, :length]
+    table = edges[row if edges.shape[0] > 1 else 0]
+    table = table if edges.shape[1] == 1 else table[: length - 1]
+    if cause := poison(node=scores, edge=table):
+        return cause
     blocked = torch.isneginf(scores).all(-1).nonzero().flatten().tolist()
     if blocked:
         return f"no legal path: every label is forbidden at position {blocked[0]}"

@@ -24,7 +24,14 @@ Boundary = Float[Tensor, " L"]
 
 
 def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
-    """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared)."""
+    """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared).
+
+    Example:
+        >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
+        >>> sums = forward_backward(nodes, torch.zeros(1, 1, 2, 2), torch.tensor([3]))
+        >>> sums.nodes[0, 0], sums.edges.sum()  # a shared table: how often each of its entries is used
+        (tensor([0.2689, 0.7311]), tensor(2.))
+    """
     check_shapes(nodes, edges, lengths)
     if _differentiable(nodes, edges):
         log_z, node_marginals, edge_marginals = _Sums.apply(nodes, edges, lengths, want)
@@ -35,14 +42,26 @@ def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = 
 
 
 def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor, " B"]:
-    """Log Z of each row in the widest float; differentiable twice."""
+    """Log Z of each row in the widest float; differentiable twice.
+
+    Example:
+        >>> log_partition(torch.zeros(2, 4, 3), torch.zeros(1, 1, 3, 3), torch.tensor([4, 1]))  # of 81 and 3
+        tensor([4.3944, 1.0986], dtype=torch.float64)
+    """
     if not _differentiable(nodes, edges):
         return forward_backward(nodes, edges, lengths, "log_partition").log_partition
     return _LogPartition.apply(nodes, edges, lengths)
 
 
 def sequence_score(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> Float[Tensor, " B"]:
-    """The score of given labellings in the widest float; differentiable. Padding of tags is ignored."""
+    """The score of given labellings in the widest float; differentiable. Padding of tags is ignored.
+
+    Example:
+        >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 2.0]]])
+        >>> edges = torch.tensor([[[[0.0, 0.0], [5.0, 0.0]]]])
+        >>> sequence_score(nodes, edges, torch.tensor([2]), torch.tensor([[1, 0]]))  # 1 + 5 + 0
+        tensor([6.], dtype=torch.float64)
+    """
     check_shapes(nodes, edges, lengths)
     check_tags(nodes, lengths, tags)
     return score_of_tags(nodes, edges, *tag_indices(tags, lengths, nodes.shape[2]))
@@ -56,14 +75,35 @@ def log_likelihood(
     start: Boundary | None = None,
     end: Boundary | None = None,
 ) -> Float[Tensor, " B"]:
-    """Score of the tags - log Z; one pass for value and gradient, differentiable twice."""
+    """Score of the tags - log Z; one pass for value and gradient, differentiable twice.
+
+    Args:
+        nodes: scores of labels.
+        edges: scores of neighbouring labels.
+        lengths: of the rows.
+        tags: labels of which the likelihood is wanted; padding is ignored.
+        start: added to the scores of each row's first position.
+        end: added to those of its last.
+
+    Example:
+        >>> nodes, lengths, tags = torch.zeros(1, 2, 2), torch.tensor([2]), torch.tensor([[0, 1]])
+        >>> log_likelihood(nodes, torch.zeros(1, 1, 2, 2), lengths, tags).exp()
+        tensor([0.2500], dtype=torch.float64)
+    """
     check_shapes(nodes, edges, lengths)
     check_tags(nodes, lengths, tags)
     return _LogLikelihood.apply(nodes, edges, start, end, lengths, tags)
 
 
 def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor, " B"], Tags]:
-    """The best labelling of each row and its score; padding is -1."""
+    """The best labelling of each row and its score; padding is -1.
+
+    Example:
+        >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 2.0]]])
+        >>> edges = torch.tensor([[[[0.0, 0.0], [5.0, 0.0]]]])
+        >>> viterbi(nodes, edges, torch.tensor([2]))
+        (tensor([6.], dtype=torch.float64), tensor([[1, 0]]))
+    """
     check_shapes(nodes, edges, lengths)
     scores, tags = choose_backend(nodes.device).viterbi(nodes, edges, lengths)
     check_possible(scores, nodes, edges, lengths)
@@ -73,7 +113,14 @@ def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor,
 def k_best(
     nodes: Nodes, edges: Edges, lengths: Lengths, k: int
 ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K T"]]:
-    """The k best labellings, best first; score -inf and tags -1 where a row has fewer."""
+    """The k best labellings, best first; score -inf and tags -1 where a row has fewer.
+
+    Example:
+        >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 3.0]]])
+        >>> scores, tags = k_best(nodes, torch.zeros(1, 1, 2, 2), torch.tensor([2]), 3)
+        >>> scores.tolist(), tags.tolist()
+        ([[4.0, 3.0, 1.0]], [[[1, 1], [0, 1], [1, 0]]])
+    """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     _check_values(nodes, edges, lengths)
@@ -83,7 +130,13 @@ def k_best(
 def sample(
     nodes: Nodes, edges: Edges, lengths: Lengths, uniforms: Float[Tensor, "S B T"]
 ) -> Int[Tensor, "S B T"]:
-    """Labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1)."""
+    """Labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1).
+
+    Example:
+        >>> nodes, edges, lengths = torch.zeros(1, 2, 2), torch.zeros(1, 1, 2, 2), torch.tensor([2])
+        >>> sample(nodes, edges, lengths, torch.tensor([[[0.2, 0.7]]], dtype=torch.float64))
+        tensor([[[0, 1]]])
+    """
     _check_values(nodes, edges, lengths)
     return choose_backend(nodes.device).sample(nodes, edges, lengths, uniforms)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers
+from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 
 
 class _Group(NamedTuple):
@@ -66,45 +67,42 @@ def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -
 
 def pass_messages_in_log_space(
     graph: CompiledGraph,
+    numbers: CountingNumbers,
     cells: Tensor,
     entries: Tensor,
+    sweeps: Sweeps,
     start: Tensor,
-    numbers: CountingNumbers,
-    groups: list[np.ndarray],
-    max_sweeps: int,
-    tolerance: float,
-    exact: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Beliefs of nodes and of factors, and messages; see `pass_messages`."""
-    sweep = _Sweeper(graph, cells, entries, numbers)
+) -> Beliefs:
+    """Beliefs of a batch; see `pass_messages`."""
+    sweeper = _Sweeper(graph, numbers, cells, entries)
     sent = torch.cat([start.log(), start.new_zeros(len(start), 1)], 1)
     # Nodes without factors are in no group's messages, but in every group's beliefs.
     plans = [
         _group(graph, tuple(group.tolist()), cells.device)
-        for group in groups
-        if np.diff(graph.index.node_slot_starts)[group].any()
+        for group in sweeps.groups
+        if graph.index.degrees[group].any()
     ]
     everyone = _group(graph, tuple(range(graph.num_nodes)), cells.device) if plans else None
     before = torch.zeros_like(cells)
-    for _ in range(max_sweeps):
+    for _ in range(sweeps.most):
         for plan in plans:
-            received = sweep.collect(plan, sent)
-            sent[:, plan.messages] = sweep.answer(plan, received, sweep.believe(plan, received))
-        beliefs = sweep.all_beliefs(everyone, sent)
+            received = sweeper.collect(plan, sent)
+            sent[:, plan.messages] = sweeper.answer(plan, received, sweeper.believe(plan, received))
+        beliefs = sweeper.all_beliefs(everyone, sent)
         change = (beliefs - before).abs().max()
         before = beliefs
-        if change < tolerance and sweep.disagreement(sent, beliefs) < tolerance:
+        if change < sweeps.tolerance and sweeper.disagreement(sent, beliefs) < sweeps.tolerance:
             break
-    beliefs = sweep.all_beliefs(everyone, sent)
-    tables = sweep.tables_of(sent) if exact else sweep.rounded_tables(sent, beliefs)
-    return beliefs, tables, sent[:, :-1].exp()
+    beliefs = sweeper.all_beliefs(everyone, sent)
+    tables = sweeper.tables_of(sent) if sweeps.exact else sweeper.rounded_tables(sent, beliefs)
+    return Beliefs(beliefs, tables, sent[:, :-1].exp())
 
 
 class _Sweeper:
     """The steps of message passing for one batch of scores."""
 
     def __init__(
-        self, graph: CompiledGraph, cells: Tensor, entries: Tensor, numbers: CountingNumbers
+        self, graph: CompiledGraph, numbers: CountingNumbers, cells: Tensor, entries: Tensor
     ) -> None:
         index, device = graph.index, cells.device
         self.graph, self.cells = graph, cells

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gspen_ner.kernels.backends import ChainSums, Likelihood, Want
+from gspen_ner.kernels.loops import EDGES, LOG_PARTITION, NODES
 from gspen_ner.kernels.reference import poisoned_rows
 from gspen_ner.kernels.thread_pool import over_rows
 
@@ -25,7 +26,7 @@ MODERATE_SCORE = 15.0  # float32 scores up to here are exponentiated as they are
 FORBIDDEN_DEPTH = 5000.0  # scores further below the highest are taken for masks, such as -10,000
 INTERLEAVED_MIN_ROWS = 8  # rows from which the vectors over the batch are long enough to pay
 
-_WANTED = {"log_partition": 0, "nodes": 1, "edges": 2}
+_WANTED = {"log_partition": LOG_PARTITION, "nodes": NODES, "edges": EDGES}
 
 
 class NumbaBackend:
@@ -73,12 +74,12 @@ class NumbaBackend:
 
         def gradients(weights: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
             node_grad = np.empty_like(node_rest)
-            edge_grad = np.zeros_like(tables if wanted == 2 else edge_rest)
+            edge_grad = np.zeros_like(tables if wanted == EDGES else edge_rest)
             boundaries = np.zeros((2, nodes.shape[2]), node_rest.dtype)
             results = node_grad, edge_grad, boundaries
             loops.weigh_rows(-weights.double().numpy(), sizes, node_rest, edge_rest, *results)
             start_grad, end_grad = torch.from_numpy(boundaries)
-            edge_result = torch.from_numpy(edge_grad) if wanted == 2 else None
+            edge_result = torch.from_numpy(edge_grad) if wanted == EDGES else None
             return torch.from_numpy(node_grad), edge_result, start_grad, end_grad
 
         return Likelihood(torch.from_numpy(log_z), torch.from_numpy(gold), gradients)
@@ -113,27 +114,27 @@ class NumbaBackend:
         weights, tables, tops, growth = _exponentiate(nodes, edges, dtype)
         lost = _lost_rows(nodes, weights) | _lost_rows(edges, tables)
         log_z, trusted = np.empty(batch), np.empty(batch, bool)
-        marginals = np.zeros((batch, length, labels) if wanted >= 1 else (0, 0, 0), dtype)
-        pairs = _pairs(tables, batch) if wanted == 2 else np.zeros((0, 0, 0, 0), dtype)
+        marginals = np.zeros((batch, length, labels) if wanted >= NODES else (0, 0, 0), dtype)
+        pairs = _pairs(tables, batch) if wanted == EDGES else np.zeros((0, 0, 0, 0), dtype)
         outputs = (log_z, marginals, pairs, trusted)
         limit = MAX_LOST_MASS / (np.finfo(dtype).tiny * labels * growth)
         loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
         over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
-        if wanted == 2 and tables.shape[1] == 1:
+        if wanted == EDGES and tables.shape[1] == 1:
             with np.errstate(invalid="ignore", over="ignore"):  # in rows that are redone below
                 pairs *= tables
         sums = [
             log_z,
-            marginals.astype(nodes.dtype, copy=False) if wanted >= 1 else None,
-            pairs.astype(nodes.dtype, copy=False) if wanted == 2 else None,
+            marginals.astype(nodes.dtype, copy=False) if wanted >= NODES else None,
+            pairs.astype(nodes.dtype, copy=False) if wanted == EDGES else None,
         ]
         trusted &= ~lost
         if not trusted.all():
-            redo = self._scaled if narrow else self._in_log_space
             rows = np.flatnonzero(~trusted)
-            own_edges = edges if len(edges) == 1 else edges[rows]
-            inputs = nodes[rows].astype(np.float64), own_edges.astype(np.float64), lengths[rows]
-            for result, better in zip(sums, redo(*inputs, wanted), strict=True):
+            redo = self._scaled if narrow else self._in_log_space
+            for result, better in zip(
+                sums, redo(*_rows_in_doubles(nodes, edges, lengths, rows), wanted), strict=True
+            ):
                 if result is not None:
                     result[rows] = better
         return sums
@@ -167,6 +168,13 @@ def _tensor(array: np.ndarray | None) -> Tensor | None:
 
 def _doubles(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[np.ndarray, ...]:
     return _array(nodes).astype(np.float64), _array(edges).astype(np.float64), _array(lengths)
+
+
+def _rows_in_doubles(
+    nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    own_edges = edges if len(edges) == 1 else edges[rows]
+    return nodes[rows].astype(np.float64), own_edges.astype(np.float64), lengths[rows]
 
 
 def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:

@@ -189,7 +189,12 @@ def poisoned_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
 
 
 def fold_boundaries(nodes: Tensor, lengths: Tensor, start: Tensor | None, end: Tensor | None) -> Tensor:
-    """Nodes with the start scores added to each row's first position and the end scores to its last."""
+    """Nodes with the start scores added to each row's first position and the end scores to its last.
+
+    Example:
+        >>> fold_boundaries(torch.zeros(1, 3, 2), torch.tensor([2]), None, torch.tensor([0.0, 5.0]))[0, :, 1]
+        tensor([0., 5., 0.])
+    """
     if start is not None:
         nodes = torch.cat([nodes[:, :1] + start, nodes[:, 1:]], 1)
     if end is not None:

@@ -17,9 +17,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
-from gspen_ner.kernels.messages import Beliefs, best_labellings
-from gspen_ner.parts import Parts, wide_dtype
+from gspen_ner.kernels.beliefs import Beliefs
+from gspen_ner.kernels.checks import poison
+from gspen_ner.kernels.max_product import best_labellings
+from gspen_ner.parts import Parts, inner_product, wide_dtype
 from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.polytopes.simplex import entropy_shares
 
 
 class GraphPolytope(Polytope):
@@ -67,7 +70,7 @@ class GraphPolytope(Polytope):
         wide = wide_dtype(cells.device)
         cells, entries = cells.to(wide), entries.to(wide)
         found = self.beliefs(cells, entries)
-        value = _inner(cells, found.cells) + _inner(entries, found.entries)
+        value = inner_product(cells, found.cells) + inner_product(entries, found.entries)
         value = value + self._flat_entropy(found.cells, found.entries)
         check_possible(value, cells, entries)
         return value, found
@@ -91,14 +94,22 @@ class GraphPolytope(Polytope):
         """The scores with a table for every edge and every factor of every example."""
         return self.graph.unflatten(*self.graph.flatten(scores))
 
+    def _best_on_forest(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
+        """The best labelling of each example of a graph without loops, with its score."""
+        cells, entries = self.graph.flatten(theta)
+        check_scores(cells, entries)
+        scores, labels = best_labellings(self.graph, cells, entries)
+        check_possible(scores, cells, entries)
+        return scores, labels
+
     def _parts(self, like: Parts, cells: Tensor, entries: Tensor | None) -> Parts:
         """Flat rows as parts, of the dtype of given scores (single, if that is half)."""
         dtype = torch.promote_types(like.nodes.dtype, torch.float32)
         return self.graph.unflatten(cells.to(dtype), None if entries is None else entries.to(dtype))
 
     def _flat_entropy(self, cells: Tensor, entries: Tensor) -> Float[Tensor, " B"]:
-        nodes = _weighted_entropy(cells, self._cell_weights)
-        return nodes + _weighted_entropy(entries, self._entry_weights)
+        nodes, factors = entropy_shares(cells), entropy_shares(entries)
+        return nodes @ self._cell_weights.to(nodes) + factors @ self._entry_weights.to(factors)
 
     def _check_labels(self, labels: Tensor, batch: int) -> None:
         expected = [batch, self.graph.num_nodes]
@@ -131,16 +142,6 @@ class _LogPartition(torch.autograd.Function):
         return None, cells * weights, entries * weights
 
 
-def _inner(scores: Tensor, weights: Tensor) -> Tensor:
-    return (torch.where(weights == 0, 0.0, scores) * weights).sum(1)
-
-
-def _weighted_entropy(probabilities: Tensor, weights: Tensor) -> Tensor:
-    wide = probabilities.to(wide_dtype(probabilities.device))
-    logarithms = wide.clamp_min(torch.finfo(torch.float32).tiny).log()
-    return -(wide * logarithms) @ weights.to(wide)
-
-
 def check_scores(cells: Tensor, entries: Tensor) -> None:
     """Raise ValueError for the first row with NaN or +inf; -inf is allowed."""
     total = cells.sum(1) + entries.sum(1)
@@ -152,18 +153,5 @@ def check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
     if np.isfinite(float(value.sum())):
         return
     row = int((~torch.isfinite(value)).nonzero()[0])
-    for name, scores in (("node", cells[row]), ("factor", entries[row])):
-        if torch.isnan(scores).any():
-            raise ValueError(f"row {row}: NaN among the {name} scores")
-        if torch.isposinf(scores).any():
-            raise ValueError(f"row {row}: +inf among the {name} scores")
-    raise ValueError(f"row {row}: forbidden labels and entries (-inf) leave no labelling")
-
-
-def best_on_forest(polytope: GraphPolytope, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
-    """The best labelling of each example of a graph without loops, with its score."""
-    cells, entries = polytope.graph.flatten(theta)
-    check_scores(cells, entries)
-    scores, labels = best_labellings(polytope.graph, cells, entries)
-    check_possible(scores, cells, entries)
-    return scores, labels
+    cause = poison(node=cells[row], factor=entries[row])
+    raise ValueError(f"row {row}: {cause or 'forbidden labels and entries (-inf) leave no labelling'}")

@@ -10,18 +10,22 @@ distribution; on a forest with Bethe numbers they are the exact ones.
 from __future__ import annotations
 
 import copy
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
+from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 from gspen_ner.kernels.linear_program import solve_linear_programs
-from gspen_ner.kernels.messages import Beliefs, pass_messages
+from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.kernels.minimum_cut import can_be_cut, labellings_by_cuts, solve_by_cuts
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.graph_polytope import GraphPolytope, best_on_forest, check_scores
+from gspen_ner.polytopes.graph_polytope import GraphPolytope, check_scores
+
+Cut = TypeVar("Cut")
 
 # How far apart, in units of the entropy's weight, the scores of the linear problem are pulled: as far as
 # message passing goes without log space. Getting there in stages was tried, and was no better.
@@ -92,16 +96,14 @@ class LocalPolytope(GraphPolytope):
         maximiser if it is a labelling, else one near it that no change of a single label improves.
         """
         if self.graph.is_forest:
-            return best_on_forest(self, theta)[1]
-        if self.oracle == "cut":
-            cells, entries = self.graph.flatten(theta)
-            check_scores(cells, entries)
-            if torch.isfinite(cells.sum() + entries.sum()):
-                return labellings_by_cuts(self.graph, cells, entries)
-        points = self.sums(theta, with_edges=False)[1], self.maximiser(theta)
-        smooth, sharp = (point.nodes.argmax(-1) for point in points)
-        better = self.score(theta, sharp) >= self.score(theta, smooth)
-        return torch.where(better[:, None], sharp, smooth)
+            return self._best_on_forest(theta)[1]
+        if self.oracle != "cut":
+            return self._better_guess(theta)
+        cells, entries = self.graph.flatten(theta)
+        check_scores(cells, entries)
+        impossible, labels = self._cut(labellings_by_cuts, cells, entries)
+        rows = impossible.nonzero().flatten()
+        return labels.index_copy(0, rows, self._better_guess(theta.select(rows))) if len(rows) else labels
 
     def maximiser(self, theta: Parts) -> Parts:
         if self.graph.is_forest:
@@ -112,9 +114,8 @@ class LocalPolytope(GraphPolytope):
         if self.oracle == "lp":
             return self._parts(theta, *solve_linear_programs(self.graph, cells, entries))
         if self.oracle == "cut":
-            impossible = torch.isneginf(entries).any(1) | torch.isneginf(cells).any(1)
-            finite = (rows.masked_fill(impossible[:, None], 0.0) for rows in (cells, entries))
-            found = self._parts(theta, *solve_by_cuts(self.graph, *finite))
+            impossible, points = self._cut(solve_by_cuts, cells, entries)
+            found = self._parts(theta, *points)
         else:
             impossible = torch.isneginf(entries).any(1)
             found = self._near_maximiser(theta, cells, entries)
@@ -123,6 +124,19 @@ class LocalPolytope(GraphPolytope):
             return found
         exact = solve_linear_programs(self.graph, cells[rows], entries[rows])
         return found.merge(rows, self._parts(theta, *exact))
+
+    def _cut(self, by_cuts: Callable[..., Cut], cells: Tensor, entries: Tensor) -> tuple[Tensor, Cut]:
+        """Which examples have something forbidden, and what cuts say of the others (of these, anything)."""
+        impossible = torch.isneginf(entries).any(1) | torch.isneginf(cells).any(1)
+        finite = (rows.masked_fill(impossible[:, None], 0.0) for rows in (cells, entries))
+        return impossible, by_cuts(self.graph, *finite)
+
+    def _better_guess(self, theta: Parts) -> Int[Tensor, "B N"]:
+        """Each node's likeliest label: in the marginals or in the maximiser, whichever scores higher."""
+        points = self.sums(theta, with_edges=False)[1], self.maximiser(theta)
+        smooth, sharp = (point.nodes.argmax(-1) for point in points)
+        better = self.score(theta, sharp) >= self.score(theta, smooth)
+        return torch.where(better[:, None], sharp, smooth)
 
     def _near_maximiser(self, theta: Parts, cells: Tensor, entries: Tensor) -> Parts:
         scale = _SHARPNESS * self.counting_numbers.factors.min().item() / _spread(entries).clamp_min(1e-12)
@@ -147,8 +161,8 @@ class LocalPolytope(GraphPolytope):
     def _pass(
         self, cells: Tensor, entries: Tensor, max_sweeps: int, tolerance: float, start: Tensor | None = None
     ) -> Beliefs:
-        groups, numbers = self.graph.index.colours, self.counting_numbers
-        return pass_messages(self.graph, cells, entries, numbers, groups, max_sweeps, tolerance, start=start)
+        sweeps = Sweeps(self.graph.index.colours, max_sweeps, tolerance)
+        return pass_messages(self.graph, self.counting_numbers, cells, entries, sweeps, start)
 
 
 def _spread(rows: Tensor) -> Tensor:

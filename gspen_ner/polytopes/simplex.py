@@ -52,7 +52,8 @@ class Simplex(Polytope):
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
         inside = labels.masked_fill(~self.present, 0)
-        check_tags(like.nodes, torch.full(labels.shape[:1], labels.shape[1]), inside)
+        lengths = torch.full(labels.shape[:1], labels.shape[1], device=labels.device)
+        check_tags(like.nodes, lengths, inside)
         return Parts(Parts.one_hot(inside, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
 
     def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
@@ -75,5 +76,10 @@ class Simplex(Polytope):
 
 def entropies(probabilities: Float[Tensor, "... L"]) -> Float[Tensor, ...]:
     """- sum p log p over the last axis, in the widest float, with a finite derivative at zero."""
+    return entropy_shares(probabilities).sum(-1)
+
+
+def entropy_shares(probabilities: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """- p log p of each, likewise."""
     wide = probabilities.to(wide_dtype(probabilities.device))
-    return -(wide * wide.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
+    return -(wide * wide.clamp_min(torch.finfo(torch.float32).tiny).log())

@@ -12,9 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, FactorGraph
-from gspen_ner.kernels.messages import Beliefs, pass_messages
+from gspen_ner.kernels.beliefs import Beliefs, Sweeps
+from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.parts import Parts
-from gspen_ner.polytopes.graph_polytope import GraphPolytope, best_on_forest
+from gspen_ner.polytopes.graph_polytope import GraphPolytope
 
 
 class Tree(GraphPolytope):
@@ -38,15 +39,14 @@ class Tree(GraphPolytope):
             raise ValueError("the graph has a loop, so it is no tree; use LocalPolytope")
         super().__init__(graph, "bethe")
         levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
-        self._there_and_back = [*levels[:0:-1], *levels]
+        self._there_and_back = Sweeps([*levels[:0:-1], *levels], most=1, tolerance=0.0, exact=True)
 
     def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
-        groups = self._there_and_back
-        return pass_messages(self.graph, cells, entries, self.counting_numbers, groups, 1, 0.0, exact=True)
+        return pass_messages(self.graph, self.counting_numbers, cells, entries, self._there_and_back)
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
         return self.best(theta)[1]
 
     def best(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
         """The best labelling of each example with its score."""
-        return best_on_forest(self, theta)
+        return self._best_on_forest(theta)

@@ -58,7 +58,12 @@ class FlairTaggerEntry(Section):
 
 
 class FlairTraining(Section):
-    """How Flair's `ModelTrainer` trains a stage."""
+    """How Flair's `ModelTrainer` trains a stage.
+
+    Example:
+        >>> FlairTraining(optimizer="adam", learning_rate=0.01).patience
+        3
+    """
 
     epochs: int = Field(20, ge=1, description="passes over the training data")
     batch_size: int = Field(32, ge=1, description="examples in an update")
@@ -77,7 +82,18 @@ class FlairTermTraining(FlairTraining):
 
 
 class FlairRecipe(Experiment):
-    """The same with a tagger of Flair's and its trainer."""
+    """An experiment with a tagger of Flair's and its trainer.
+
+    Example:
+        >>> recipe = FlairRecipe(
+        ...     host="flair",
+        ...     data={"train": "newswire:40:1", "dev": "newswire:5:2"},
+        ...     embeddings=[{"name": "characters"}],
+        ...     terms=[{"name": "document"}],
+        ... )
+        >>> recipe.embeddings[0].hidden, recipe.term_training.freeze
+        (25, 'none')
+    """
 
     host: Literal["flair"]
     system: Literal["struct", "gspen"] = Field("gspen", description="the CRF alone, or with a term")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from gspen_ner.recipe.explaining import explain
 from gspen_ner.recipe.flair import FlairRecipe
 from gspen_ner.recipe.multilabel import MultilabelRecipe
 from gspen_ner.recipe.ocr import OCRRecipe
@@ -50,21 +50,34 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     entries = _read(file)
     for override in overrides:
         _override(entries, override)
-    kind: type[AnyRecipe] = Recipe
-    if str(entries.get("task")) in TASKS:
-        kind = TASKS[str(entries["task"])]
-    elif entries.get("host") == "flair":
-        kind = FlairRecipe
-    elif "encoder" in entries:
-        kind = TransformerRecipe
+    kind = _kind(file, entries)
     try:
         return kind.model_validate(entries)
     except ValidationError as error:
-        raise ValueError("\n".join(f"{file.name}: {line}" for line in _explain(error, kind))) from None
+        raise ValueError("\n".join(f"{file.name}: {line}" for line in explain(error, kind))) from None
+
+
+def _kind(file: Path, entries: Mapping[str, Any]) -> type[AnyRecipe]:
+    """What the entries are a recipe for."""
+    if "task" in entries:
+        if str(entries["task"]) not in TASKS:
+            raise ValueError(
+                f"{file.name}: task: expected one of {', '.join(TASKS)} (a tagger's recipe has none), "
+                f"got {entries['task']!r:.300}"
+            )
+        return TASKS[str(entries["task"])]
+    if entries.get("host") == "flair":
+        return FlairRecipe
+    return TransformerRecipe if "encoder" in entries else Recipe
 
 
 def recipe_names() -> dict[str, str]:
-    """The built-in recipes and what they are for."""
+    """The built-in recipes and what they are for.
+
+    Example:
+        >>> "quickstart" in recipe_names()
+        True
+    """
     return {
         file.stem: str(yaml.safe_load(file.read_text(encoding="utf-8")).get("description", ""))
         for file in sorted(_folder().glob("*.yaml"))
@@ -72,7 +85,15 @@ def recipe_names() -> dict[str, str]:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe."""
+    """The file of a recipe: one that is there, or a built-in one by its name.
+
+    Example:
+        >>> find_recipe("quickstart").name
+        'quickstart.yaml'
+        >>> find_recipe("quikstart")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: there is no recipe 'quikstart'; did you mean 'quickstart'? Built in: ...
+    """
     file = Path(name)
     if file.suffix in (".yaml", ".yml"):
         if not _is_file(file):
@@ -97,7 +118,14 @@ def _is_file(path: Path) -> bool:
 
 
 def expand(path: str) -> str:
-    """A path with its `${NAME}` replaced."""
+    """A path with its `${NAME}` replaced.
+
+    Example:
+        >>> from unittest.mock import patch
+        >>> with patch.dict(os.environ, {"CORPORA": "/data"}):
+        ...     expand("${CORPORA}/conll03/train.txt")
+        '/data/conll03/train.txt'
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -189,41 +217,3 @@ def _override(entries: dict[str, Any], override: str) -> None:
         place[keys[-1]] = value
     except (AttributeError, IndexError, KeyError, TypeError):
         raise ValueError(f"--set {override}: the recipe has no {path}") from None
-
-
-def _explain(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
-    known = sorted(set(_keys(kind)))
-    for entry in error.errors():
-        path = ".".join(_place(entry["loc"]))
-        if entry["type"] == "extra_forbidden":
-            plain = ".".join(key for key in path.split(".") if not key.isdigit())
-            near = difflib.get_close_matches(plain, known, 1, 0.5)
-            other = bool(near) and near[0] != plain  # the same: a key of another variant
-            yield f"{path}: unknown key" + (f"; did you mean {near[0]}?" if other else "")
-        elif entry["type"] == "missing":
-            yield f"{path}: missing"
-        else:
-            where = f"{path}: " if path else ""
-            message = entry["msg"].removeprefix("Value error, ")
-            got = f", got {entry['input']!r:.300}" if entry["type"] != "value_error" else ""
-            yield f"{where}{message}{got}"
-
-
-def _place(keys: Sequence[str | int]) -> Iterator[str]:
-    """Where an error is, without the names of variants that pydantic puts in behind terms.0 and the like."""
-    variants = ["padded_mlp", "convolution", "document", "mirror_descent", "frank_wolfe", "saddle_point"]
-    variants += ["words", "characters", "flair", "transformer", "matrices", "images", "generated"]
-    for before, key in zip(("", *keys), keys, strict=False):
-        if key not in variants or not (before in ("solver", "data") or isinstance(before, int)):
-            yield str(key)
-
-
-def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
-    """All keys that a recipe may have, with dots."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        for name, field in kind.model_fields.items():
-            yield prefix + name
-            yield from _keys(field.annotation, f"{prefix}{name}.")
-    elif get_origin(kind) in (Union, UnionType, Annotated, tuple):
-        for part in get_args(kind):
-            yield from _keys(part, prefix)

@@ -48,7 +48,12 @@ class StudySettings(Section):
 
 
 class OCRRecipe(Section):
-    """Five systems on words of five letters."""
+    """Five systems on words of five letters.
+
+    Example:
+        >>> OCRRecipe(task="ocr", alphas=(0.5,), sizes=(1000,)).seeds
+        (1, 2, 3)
+    """
 
     task: Literal["ocr"]
     description: str = Field("", description="what it is, for people")

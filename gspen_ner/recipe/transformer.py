@@ -10,7 +10,13 @@ from gspen_ner.recipe.schema import TrainedHere
 
 
 class TransformerRecipe(TrainedHere):
-    """An experiment with a pretrained transformer."""
+    """An experiment with a pretrained transformer.
+
+    Example:
+        >>> data = {"train": "newswire:40:1", "dev": "newswire:5:2"}
+        >>> TransformerRecipe(encoder="bert-base-cased", system="struct", data=data).scheme
+        'BIOES'
+    """
 
     encoder: str = Field(description="a folder, or a name on the hub")
     start: Literal["encoder", "classifier"] = Field(

@@ -102,7 +102,7 @@ class LinearChainCRF(nn.Module):
             likelihood = chain.log_partition(fitting) - chain.log_partition(theta)
         else:
             start, table, end = self.transition_scores()
-            nodes = rows.pack(rows.emissions)
+            nodes = rows.pack(rows.values)
             edges = table.view(1, 1, *table.shape)
             likelihood = kernels.log_likelihood(nodes, edges, rows.lengths, gold, start, end)
         dtype = torch.promote_types(emissions.dtype, self.transitions.dtype)
@@ -172,10 +172,8 @@ class LinearChainCRF(nn.Module):
             >>> crf.pack(torch.tensor([[9, 1, 9, 2]]), torch.tensor([[False, True, False, True]]))
             tensor([[1, 2, 9, 9]])
         """
-        if not self.batch_first:
-            values = values.transpose(0, 1)
-            mask = None if mask is None else mask.transpose(0, 1)
-        return _Rows(values, mask).pack(values)
+        rows = self._batch_first(values, mask)
+        return rows.pack(rows.values)
 
     def _rows(self, emissions: Tensor, mask: Tensor | None) -> _Rows:
         if emissions.dim() != 3 or emissions.shape[2] != self.num_labels:
@@ -183,12 +181,15 @@ class LinearChainCRF(nn.Module):
                 f"emissions must be 3-dimensional with {self.num_labels} labels last, "
                 f"got {list(emissions.shape)}"
             )
-        if mask is not None and mask.shape != emissions.shape[:2]:
-            raise ValueError(f"mask must be {list(emissions.shape[:2])}, got {list(mask.shape)}")
+        return self._batch_first(emissions, mask)
+
+    def _batch_first(self, values: Tensor, mask: Tensor | None) -> _Rows:
+        if mask is not None and mask.shape != values.shape[:2]:
+            raise ValueError(f"mask must be {list(values.shape[:2])}, got {list(mask.shape)}")
         if not self.batch_first:
-            emissions = emissions.transpose(0, 1)
+            values = values.transpose(0, 1)
             mask = None if mask is None else mask.transpose(0, 1)
-        return _Rows(emissions, mask)
+        return _Rows(values, mask)
 
     def transition_scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """Start, transition and end scores, with -inf where the label scheme forbids something."""
@@ -204,18 +205,18 @@ class LinearChainCRF(nn.Module):
     def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
         start, table, end = self.transition_scores()
         chain = Chain(rows.lengths)
-        return chain.potentials(rows.pack(rows.emissions), table, start, end), chain
+        return chain.potentials(rows.pack(rows.values), table, start, end), chain
 
 
 class _Rows:
-    """A batch of emissions whose masked positions are squeezed out, and put back afterwards."""
+    """Values of a batch (emissions, labels): masked positions are squeezed out, and put back afterwards."""
 
-    def __init__(self, emissions: Tensor, mask: Tensor | None) -> None:
-        batch, length = emissions.shape[:2]
-        self.emissions = emissions
+    def __init__(self, values: Tensor, mask: Tensor | None) -> None:
+        batch, length = values.shape[:2]
+        self.values = values
         self.order: Tensor | None = None
         if mask is None:
-            self.lengths = torch.full((batch,), length, device=emissions.device)
+            self.lengths = torch.full((batch,), length, device=values.device)
             return
         mask = mask.bool()
         self.lengths = mask.sum(1)

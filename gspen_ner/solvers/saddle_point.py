@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gspen_ner.objective import Objective
-from gspen_ner.parts import Parts
+from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.solvers.state import SolverState
 from gspen_ner.terms.nlstruct import NLStruct
 
@@ -83,10 +83,10 @@ class SaddlePoint:
         slack = term.collect(f, marginals)
         value, multipliers = term.transform_and_grad(slack)
         scores = term.collect(f, marginals.map(torch.ones_like))
-        largest = term.flatten(scores).abs().amax(1).double()
+        largest = term.flatten(scores).abs().amax(1).to(wide_dtype(f.nodes.device))
         return SaddleState(
             marginals=marginals,
-            value=value.double() + _cost(objective, marginals),
+            value=value + _cost(objective, marginals),
             gap=torch.full_like(largest, torch.inf),
             moved=torch.ones_like(largest, dtype=torch.bool),
             iterate=marginals,
@@ -116,7 +116,7 @@ class SaddlePoint:
             mean = state.marginals * (1 - 1 / averaged) + iterate * (1 / averaged)
         return SaddleState(
             marginals=mean,
-            value=value.double() + multipliers.inner(violation) + _cost(objective, iterate),
+            value=value + multipliers.inner(violation) + _cost(objective, iterate),
             gap=gap,
             moved=state.moved,
             iterate=iterate,
@@ -145,5 +145,6 @@ def _term(objective: Objective) -> NLStruct:
 def _cost(objective: Objective, marginals: Parts) -> Float[Tensor, " B"]:
     """The part of the objective that is linear in p by itself."""
     if objective.cost is None:
-        return torch.zeros(len(marginals.nodes), device=marginals.nodes.device)
+        device = marginals.nodes.device
+        return torch.zeros(len(marginals.nodes), dtype=wide_dtype(device), device=device)
     return objective.cost.dot(marginals)

@@ -1,4 +1,4 @@
-"""Plain text as sentences of tokens: lines, sentence ends within them, and blank lines between documents."""
+"""Sentences to tag: of plain text, with blank lines between documents, or of files that are split already."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from gspen_ner.tasks.ner_files import (
     DOCUMENT_MARK,
@@ -18,6 +18,7 @@ from gspen_ner.tasks.ner_files import (
     tagged,
 )
 
+Item = TypeVar("Item")
 _TOKEN = re.compile(
     r"""
     (?:[A-Z]\.)+(?![^\W_])                              # initials: U.S.
@@ -62,13 +63,8 @@ def split_text(text: str) -> list[LocatedSentence]:
         LocatedSentence(tokens=('Paris', 'lost', '!'), starts=(11, 17, 21), document=0)
     """
     found: list[LocatedSentence] = []
-    document, fresh = -1, True
-    for line in _LINE.finditer(text):
-        matches = list(_TOKEN.finditer(text, line.start(), line.end()))
-        if not matches:
-            fresh = True
-            continue
-        document, fresh = document + fresh, False
+    lines = (list(_TOKEN.finditer(text, *line.span())) for line in _LINE.finditer(text))
+    for document, matches in _numbered(lines):
         tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
         found += [
             LocatedSentence(tuple(tokens[part]), tuple(starts[part]), document)
@@ -85,13 +81,7 @@ def read_text(lines: Iterable[str]) -> list[TaggedSentence]:
         [('Rome', 'won', '.'), ('Paris', 'lost', '!'), ('Next', '.')]
     """
     found: list[TaggedSentence] = []
-    document, fresh = -1, True
-    for line in lines:
-        tokens = tokenise(line)
-        if not tokens:
-            fresh = True
-            continue
-        document, fresh = document + fresh, False
+    for document, tokens in _numbered(map(tokenise, lines)):
         parts = [tuple(tokens[part]) for part in _sentences(tokens)]
         found += [TaggedSentence(part, ("O",) * len(part), document) for part in parts]
     return found
@@ -131,6 +121,17 @@ def guess_kind(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "js
     columns = [line.split() for line in filled]
     same = len({len(row) for row in columns}) == 1 and len(columns[0]) > 1
     return "conll" if same and all(re.fullmatch(r"O|[BIES]-\S+", row[-1]) for row in columns) else "text"
+
+
+def _numbered(lines: Iterable[list[Item]]) -> Iterator[tuple[int, list[Item]]]:
+    """Lines that have tokens, each with the number of its document; lines without any part documents."""
+    document, fresh = -1, True
+    for line in lines:
+        if line:
+            document, fresh = document + fresh, False
+            yield document, line
+        else:
+            fresh = True
 
 
 def _sentences(tokens: list[str], longest: int | None = None) -> Iterator[slice]:

@@ -9,7 +9,7 @@ theta is the tagger's with its global term. All are exact.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from gspen_ner.tasks.predictions import Prediction, Scored
 
@@ -28,6 +28,8 @@ def uncertainties(
         per_token: divide the entropy by the number of tokens.
     """
     theta, chain = scored.theta, scored.chain
+    if measure not in get_args(Measure):
+        raise ValueError(f"measure must be one of {', '.join(get_args(Measure))}, got {measure!r}")
     if per_token and measure != "entropy":
         raise ValueError(f"only entropy can be taken per token, not {measure}")
     if measure == "entropy":

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from gspen_ner.experiments import ocr_cell
-from gspen_ner.experiments.ocr_run import OCRRun, study_cases
+from gspen_ner.experiments.ocr_run import OCRRun
+from gspen_ner.experiments.ocr_study import study_cases
 from gspen_ner.recipe import Inference, load_recipe
 from gspen_ner.tasks.ocr_letters import read_letters
 from tests.tiny import killed_at, same_weights, weights_of

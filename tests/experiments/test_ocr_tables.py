@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from gspen_ner.experiments.ocr_cell import SystemResult
-from gspen_ner.experiments.ocr_run import study_cases
-from gspen_ner.experiments.ocr_summary import StudyCase, accuracies, costs, study
+from gspen_ner.experiments.ocr_study import StudyCase, study_cases
+from gspen_ner.experiments.ocr_summary import accuracies, costs, study
 from gspen_ner.experiments.ocr_tables import ocr_tables
 from gspen_ner.experiments.over_seeds import SYSTEMS, OverSeeds
 from gspen_ner.recipe import load_recipe

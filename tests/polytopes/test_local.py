@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from gspen_ner import CountingNumbers, LocalPolytope, Parts, Simplex, Tree
+from gspen_ner.kernels.beliefs import Sweeps
 from gspen_ner.kernels.loops import messages as loops
 from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
@@ -444,12 +445,9 @@ class TestImplementations:
     def both(graph, theta, numbers, sweeps=10, tolerance=0.0):
         cells, entries = graph.flatten(theta)
         start = torch.ones(len(cells), graph.index.num_messages).double()
-        groups = graph.index.colours
-        blocks = pass_messages(graph, cells, entries, numbers, groups, sweeps, tolerance)
-        logs = pass_messages_in_log_space(
-            graph, cells, entries, start, numbers, groups, sweeps, tolerance, exact=False
-        )
-        return blocks, logs
+        how = Sweeps(graph.index.colours, sweeps, tolerance)
+        blocks = pass_messages(graph, numbers, cells, entries, how)
+        return blocks, pass_messages_in_log_space(graph, numbers, cells, entries, how, start)
 
     @settings(max_examples=25)
     @given(graph_batches(masks=True))
@@ -467,11 +465,11 @@ class TestImplementations:
 
     def test_messages_are_where_a_later_call_may_go_on_from(self):
         graph, theta = spread_parts(3.0, batch=3)
-        numbers, groups = CountingNumbers.of(graph, "unit"), graph.index.colours
+        numbers, sweeps = CountingNumbers.of(graph, "unit"), Sweeps(graph.index.colours, 5, 0.0)
         cells, entries = graph.flatten(theta)
-        whole = pass_messages(graph, cells, entries, numbers, groups, 10, 0.0)
-        half = pass_messages(graph, cells, entries, numbers, groups, 5, 0.0)
-        again = pass_messages(graph, cells, entries, numbers, groups, 5, 0.0, start=half.messages)
+        whole = pass_messages(graph, numbers, cells, entries, sweeps._replace(most=10))
+        half = pass_messages(graph, numbers, cells, entries, sweeps)
+        again = pass_messages(graph, numbers, cells, entries, sweeps, start=half.messages)
         for mine, its in zip(again, whole, strict=True):
             torch.testing.assert_close(mine, its, atol=1e-12, rtol=0)
 
@@ -504,10 +502,10 @@ class TestBatchMates:
 
     def test_a_row_that_is_not_a_number_does_not_stop_the_others(self):
         graph, theta = spread_parts(3.0, batch=3)
-        numbers, groups = CountingNumbers.of(graph, "unit"), graph.index.colours
-        good = pass_messages(graph, *graph.flatten(theta), numbers, groups, 200, 1e-9)
+        numbers, sweeps = CountingNumbers.of(graph, "unit"), Sweeps(graph.index.colours, 200, 1e-9)
+        good = pass_messages(graph, numbers, *graph.flatten(theta), sweeps)
         theta.nodes[1] = torch.nan
-        found = pass_messages(graph, *graph.flatten(theta), numbers, groups, 200, 1e-9)
+        found = pass_messages(graph, numbers, *graph.flatten(theta), sweeps)
         torch.testing.assert_close(found.cells[[0, 2]], good.cells[[0, 2]], atol=1e-7, rtol=0)
         assert torch.isnan(found.cells[1]).all()
 

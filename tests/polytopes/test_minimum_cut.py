@@ -72,6 +72,16 @@ def test_rows_do_not_depend_on_each_other():
         assert torch.equal(alone.nodes[0], whole.nodes[row])
 
 
+def test_a_labelling_does_not_depend_on_what_is_forbidden_elsewhere():
+    graph = complete(8)
+    theta, polytope = scores(graph, 40, fields=0.3), LocalPolytope(graph, oracle="cut")
+    expected = polytope.argmax(theta)
+    theta.nodes[0, 0, 0] = -torch.inf
+    found = polytope.argmax(theta)
+    assert torch.equal(found[1:], expected[1:])
+    assert torch.equal(found[:1], polytope.argmax(theta.select(torch.tensor([0]))))
+
+
 def test_forbidden_entries_and_labels_go_to_the_linear_program():
     graph = complete(4)
     theta = scores(graph, 6)

@@ -274,6 +274,13 @@ def test_potentials_are_what_the_crf_scores_by():
     torch.testing.assert_close(chain.log_likelihood(theta, packed), crf(emissions, tags, mask, "none"))
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_packing_needs_a_mask_of_the_same_shape(batch_first):
+    crf = LinearChainCRF(3, batch_first)
+    with pytest.raises(ValueError, match=r"mask must be \[2, 5\], got \[2, 4\]"):
+        crf.pack(torch.zeros(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool))
+
+
 # Constraints
 
 

@@ -46,3 +46,5 @@ def test_against_all_labellings(system):
     assert uncertainties(scored, found, "span") == pytest.approx(least, abs=1e-5)
     with pytest.raises(ValueError, match="only entropy can be taken per token"):
         uncertainties(scored, found, "margin", per_token=True)
+    with pytest.raises(ValueError, match="measure must be one of entropy, margin, span, got 'spam'"):
+        uncertainties(scored, found, "spam")

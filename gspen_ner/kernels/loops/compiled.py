@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numba
 
-LOG_PARTITION, NODES, EDGES = 0, 1, 2  # what forward-backward is asked for; each includes those before
-
 
 def compiled(function: Callable) -> Callable:
     """Compile on first call, cached on disk where some cache directory can be written."""

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from gspen_ner.kernels.loops.compiled import EDGES, NODES, compiled
+from gspen_ner.kernels.loops import EDGES, NODES
+from gspen_ner.kernels.loops.compiled import compiled
 
 BLOCK = 32  # rows handled together: their forward sums should stay in the cache
 RENORMALISE = 16  # steps between two corrections of rounding

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from gspen_ner.kernels.loops.compiled import EDGES, LOG_PARTITION, compiled
+from gspen_ner.kernels.loops import EDGES, LOG_PARTITION
+from gspen_ner.kernels.loops.compiled import compiled
 
 
 @compiled

@@ -7,10 +7,9 @@
 Every array ends in an axis of at most WIDTH examples, over which all inner loops run: long enough for
 vector instructions (a short constant one would be unrolled into scalar ones), short enough for the cache.
 Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN, for the caller
-to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages.
+to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages;
+`factor_numbers` are c_p, `node_totals` c_r + sum_p c_p.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,32 +18,15 @@ from gspen_ner.kernels.loops.compiled import compiled
 WIDTH = 64
 
 
-class Graph(NamedTuple):
-    """The structure, as `GraphIndex` has it, and the counting numbers."""
-
-    cell_starts: np.ndarray
-    entry_starts: np.ndarray
-    slot_starts: np.ndarray
-    message_starts: np.ndarray
-    node_slot_starts: np.ndarray
-    node_slots: np.ndarray
-    slot_nodes: np.ndarray
-    slot_factors: np.ndarray
-    visit_starts: np.ndarray
-    entry_messages: np.ndarray
-    factor_numbers: np.ndarray
-    node_totals: np.ndarray
-
-
 @compiled
-def shift_tables(tables, graph, spread):
+def shift_tables(tables, graph, factor_numbers, spread):
     """Divide by the counting numbers, subtract each table's maximum; the largest spread of finite entries."""
     width = tables.shape[1]
     top, low = np.empty(width), np.empty(width)
-    for factor in range(len(graph.factor_numbers)):
+    for factor in range(len(factor_numbers)):
         top[:] = -np.inf
         low[:] = np.inf
-        inverse = 1.0 / graph.factor_numbers[factor]
+        inverse = 1.0 / factor_numbers[factor]
         for entry in range(graph.entry_starts[factor], graph.entry_starts[factor + 1]):
             for b in range(width):
                 value = tables[entry, b] * inverse
@@ -59,15 +41,28 @@ def shift_tables(tables, graph, spread):
 
 
 @compiled
-def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, tolerance, exact, chunk):
+def pass_messages(
+    tables,
+    cells,
+    messages,
+    beliefs,
+    graph,
+    factor_numbers,
+    node_totals,
+    order,
+    max_sweeps,
+    tolerance,
+    exact,
+    chunk,
+):
     """Sweep over the nodes in the given order until beliefs change by less than the tolerance.
 
-    `tables` and `beliefs` end as the beliefs of factors and nodes. Unless the sweeps are known to be exact,
-    the factors' are rounded so that their marginals are the nodes' beliefs. Gives back the number of sweeps.
+    `messages` and `beliefs` are filled, the beliefs from the last messages unless the sweeps are known to be
+    exact. Gives back the number of sweeps.
     """
     width = tables.shape[1]
     largest, widest = 1, 1
-    for node in range(len(graph.node_totals)):
+    for node in range(len(node_totals)):
         labels = graph.cell_starts[node + 1] - graph.cell_starts[node]
         slots = graph.node_slot_starts[node + 1] - graph.node_slot_starts[node]
         largest, widest = max(largest, labels * slots), max(widest, labels)
@@ -79,22 +74,17 @@ def pass_messages(tables, cells, messages, beliefs, graph, order, max_sweeps, to
         change = 0.0
         for node in order:
             _collect(node, tables, messages, inbox, work, graph)
-            _believe(node, cells, inbox, mine, work, graph, chunk)
+            _believe(node, cells, inbox, mine, work, graph, factor_numbers, node_totals[node], chunk)
             _send(node, messages, inbox, mine, work, graph)
             change = max(change, _note(node, beliefs, mine, work, graph))
         sweeps += 1
         if change < tolerance:  # nodes that are sure may stand still while their factors disagree
             change = _disagreement(tables, messages, beliefs, sums, work, graph)
     if not exact:
-        for node in range(len(graph.node_totals)):
+        for node in range(len(node_totals)):
             _collect(node, tables, messages, inbox, work, graph)
-            _believe(node, cells, inbox, mine, work, graph, chunk)
+            _believe(node, cells, inbox, mine, work, graph, factor_numbers, node_totals[node], chunk)
             _note(node, beliefs, mine, work, graph)
-    for factor in range(len(graph.factor_numbers)):
-        _normalise_table(factor, tables, messages, work, graph)
-        if not exact:
-            _scale_down(factor, tables, beliefs, sums, graph)
-            _fill_up(factor, tables, beliefs, sums, work, graph)
     return sweeps
 
 
@@ -150,7 +140,7 @@ def _scale(rows, start, stop, work):
 
 
 @compiled
-def _believe(node, cells, inbox, mine, work, graph, chunk):
+def _believe(node, cells, inbox, mine, work, graph, factor_numbers, total, chunk):
     """The node's belief, its largest entry one, into the first rows of `mine`.
 
     The logarithm is taken of a product of at most `chunk` messages at a time (the rows behind), which
@@ -165,7 +155,7 @@ def _believe(node, cells, inbox, mine, work, graph, chunk):
             mine[labels + y, b] = 1.0
     held, number, place = 0, 1.0, 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
-        own = graph.factor_numbers[graph.slot_factors[graph.node_slots[position]]]
+        own = factor_numbers[graph.slot_factors[graph.node_slots[position]]]
         if held == chunk or (held > 0 and own != number):
             _add_logarithms(mine, labels, number)
             held = 0
@@ -183,7 +173,7 @@ def _believe(node, cells, inbox, mine, work, graph, chunk):
             work[b] = max(work[b], mine[y, b])
     for y in range(labels):
         for b in range(width):
-            mine[y, b] = np.exp((mine[y, b] - work[b]) / graph.node_totals[node])
+            mine[y, b] = np.exp((mine[y, b] - work[b]) / total)
 
 
 @compiled
@@ -235,7 +225,7 @@ def _disagreement(tables, messages, beliefs, sums, work, graph):
     """The largest difference between a factor's marginal and its node's belief."""
     width = tables.shape[1]
     largest = 0.0
-    for factor in range(len(graph.factor_numbers)):
+    for factor in range(len(graph.entry_starts) - 1):
         first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
         start = graph.entry_starts[factor]
         total = np.zeros(width)
@@ -259,87 +249,3 @@ def _disagreement(tables, messages, beliefs, sums, work, graph):
                 for b in range(width):
                     largest = max(largest, abs(sums[row, b] / total[b] - beliefs[cell + row, b]))
     return largest
-
-
-@compiled
-def _normalise_table(factor, tables, messages, work, graph):
-    """The factor's belief."""
-    width = tables.shape[1]
-    start, stop = graph.entry_starts[factor], graph.entry_starts[factor + 1]
-    for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
-        own = graph.visit_starts[slot]
-        for entry in range(stop - start):
-            origin = graph.entry_messages[own + entry]
-            for b in range(width):
-                tables[start + entry, b] *= messages[origin, b]
-    work[:] = 0.0
-    for entry in range(start, stop):
-        for b in range(width):
-            work[b] += tables[entry, b]
-    for b in range(width):
-        work[b] = 1.0 / work[b]
-    for entry in range(start, stop):
-        for b in range(width):
-            tables[entry, b] *= work[b]
-
-
-@compiled
-def _marginal(slot, factor, tables, sums, graph):
-    """The marginal of the factor's belief at a slot, into the slot's rows of `sums`."""
-    width = tables.shape[1]
-    sums[graph.message_starts[slot] : graph.message_starts[slot + 1]] = 0.0
-    own, start = graph.visit_starts[slot], graph.entry_starts[factor]
-    for entry in range(graph.entry_starts[factor + 1] - start):
-        row = graph.entry_messages[own + entry]
-        for b in range(width):
-            sums[row, b] += tables[start + entry, b]
-
-
-@compiled
-def _scale_down(factor, tables, beliefs, sums, graph):
-    """Make the factor's marginals at most the nodes' beliefs."""
-    width = tables.shape[1]
-    start = graph.entry_starts[factor]
-    for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
-        _marginal(slot, factor, tables, sums, graph)
-        cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
-        for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-            for b in range(width):
-                wanted, found = beliefs[cell + row, b], sums[row, b]
-                sums[row, b] = wanted / found if found > wanted else 1.0
-        own = graph.visit_starts[slot]
-        for entry in range(graph.entry_starts[factor + 1] - start):
-            row = graph.entry_messages[own + entry]
-            for b in range(width):
-                tables[start + entry, b] *= sums[row, b]
-
-
-@compiled
-def _fill_up(factor, tables, beliefs, missing, work, graph):
-    """Add the product of what the slots miss, so that each gets it; entries that are zero stay zero."""
-    width = tables.shape[1]
-    first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
-    start, total = graph.entry_starts[factor], np.zeros(width)
-    for slot in range(first, last):
-        _marginal(slot, factor, tables, missing, graph)
-        cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
-        total[:] = 0.0
-        for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-            for b in range(width):
-                missing[row, b] = max(beliefs[cell + row, b] - missing[row, b], 0.0)
-                total[b] += missing[row, b]
-        if slot < last - 1:  # all slots miss the same in sum: one of them gives it
-            for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
-                for b in range(width):
-                    missing[row, b] /= total[b] if total[b] > 0.0 else 1.0
-    if np.max(total) <= 1e-15:
-        return
-    for entry in range(graph.entry_starts[factor + 1] - start):
-        for b in range(width):
-            work[b] = 1.0 if tables[start + entry, b] > 0.0 else 0.0
-        for slot in range(first, last):
-            row = graph.entry_messages[graph.visit_starts[slot] + entry]
-            for b in range(width):
-                work[b] *= missing[row, b]
-        for b in range(width):
-            tables[start + entry, b] += work[b]

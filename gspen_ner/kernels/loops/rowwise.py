@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from gspen_ner.kernels.loops.compiled import EDGES, NODES, compiled
+from gspen_ner.kernels.loops import EDGES, NODES
+from gspen_ner.kernels.loops.compiled import compiled
 
 
 @compiled

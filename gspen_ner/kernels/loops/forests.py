@@ -6,7 +6,7 @@ from gspen_ner.kernels.loops.compiled import compiled
 
 
 @compiled
-def best_labellings(tables, cells, graph, slot_strides, factor_parents, order, labels, scores):
+def best_labellings(tables, cells, graph, factor_parents, order, labels, scores):
     """One example after the other; nodes are in `order` from the leaves to the roots.
 
     `tables` and `cells` are scores `[examples, ...]`; `labels` and `scores` are filled.
@@ -31,7 +31,7 @@ def best_labellings(tables, cells, graph, slot_strides, factor_parents, order, l
                 slot = graph.node_slots[position]
                 if factor_parents[graph.slot_factors[slot]] == node:
                     entry = best[graph.message_starts[slot] + labels[row, node]]
-                    _descend(slot, entry, labels[row], slot_strides, graph)
+                    _descend(slot, entry, labels[row], graph)
 
 
 @compiled
@@ -56,10 +56,10 @@ def _climb(slot, table, up, value, best, graph):
 
 
 @compiled
-def _descend(slot, entry, labels, slot_strides, graph):
+def _descend(slot, entry, labels, graph):
     """Read the children's labels off the best entry."""
     factor = graph.slot_factors[slot]
     for other in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
         if other != slot:
             count = graph.message_starts[other + 1] - graph.message_starts[other]
-            labels[graph.slot_nodes[other]] = entry // slot_strides[other] % count
+            labels[graph.slot_nodes[other]] = entry // graph.slot_strides[other] % count
