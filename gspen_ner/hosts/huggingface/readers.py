@@ -48,6 +48,14 @@ class WordReader:
             words[row, : len(tokens)] = torch.tensor(self.vocabulary.word_numbers(tokens))
         return {"words": words, "spellings": spellings, "spelling_at": spelling_at}
 
+    def sizes(self) -> dict[str, int]:
+        """What a `BiLSTMCNN` must be told of the vocabulary."""
+        return {
+            "trained_words": self.vocabulary.trained,
+            "fixed_words": len(self.vocabulary.words) - self.vocabulary.trained,
+            "characters": len(self.vocabulary.characters),
+        }
+
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder)
 
@@ -127,18 +135,13 @@ def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(str(cached_file(name, VOCABULARY_FILE, **options))).parent
-    vocabulary = Vocabulary.load(folder)
-    found = {
-        "trained_words": vocabulary.trained,
-        "fixed_words": len(vocabulary.words) - vocabulary.trained,
-        "characters": len(vocabulary.characters),
-    }
-    for what, size in found.items():
+    reader = WordReader(Vocabulary.load(folder))
+    for what, size in reader.sizes().items():
         expected = config.scorer.get(what)
         if expected != size:
             file = folder / VOCABULARY_FILE
             raise ValueError(f"{file}: expected {expected} {what}, as config.json says, got {size}")
-    return WordReader(vocabulary)
+    return reader
 
 
 def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:
