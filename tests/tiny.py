@@ -13,10 +13,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from gspen_ner.cli import app
-from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.labels import Labels
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.tasks.newswire import generate_newswire
@@ -51,25 +49,20 @@ def make_labels(scheme="BIOES"):
 
 def make_model(system="gspen", transitions="shared", dropout=0.0, scheme="BIOES", terms="document", seed=5):
     """A model with random weights, in evaluation mode."""
-    labels = make_labels(scheme)
     vocabulary = Vocabulary.of_sentences([sentence.tokens for sentence in SENTENCES])
-    sizes = {
-        "trained_words": vocabulary.trained,
-        "fixed_words": len(vocabulary.words) - vocabulary.trained,
-        "characters": len(vocabulary.characters),
-    }
     dropouts = {"input_dropout": dropout, "output_dropout": dropout}
     structured = system in ("struct", "gspen")
-    config = GSPENConfig(
-        chain_labels=labels.names,
+    torch.manual_seed(seed)
+    return GSPENForTokenClassification.from_vocabulary(
+        vocabulary,
+        make_labels("BIO").names,
         scheme=scheme,
-        system=system,
-        scorer=SIZES | sizes | dropouts | {"transitions": transitions if structured else "none"},
         terms=TERMS[terms] if system in BASES else [],
         inference={"max_steps": 5},
-    )
-    torch.manual_seed(seed)
-    return GSPENForTokenClassification(config, WordReader(vocabulary)).eval()
+        transitions=transitions if structured else "none",
+        **SIZES,
+        **dropouts,
+    ).eval()
 
 
 def make_batch(model, sentences=SENTENCES, with_labels=True):

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModel,
     AutoModelForTokenClassification,
@@ -22,10 +22,14 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 NAMES = make_labels("BIO").names
 KINDS = ("bert", "roberta", "xlm-roberta")
 """WordPiece, byte-level and SentencePiece tokenizers, with encoders of their families."""
+SPLIT = Regex(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+")
 
 
 def make_tokenizer(kind="bert"):
-    """A fast tokenizer of a kind, trained on a few sentences so that most words have several pieces."""
+    """A fast tokenizer of a kind, trained on a few sentences so that most words have several pieces.
+
+    Besides KINDS there is `"qwen"`: byte-level, and deaf to `add_prefix_space`.
+    """
     if kind == "bert":
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         tokenizer = Tokenizer(models.WordPiece(_word_pieces(special), unk_token="[UNK]"))
@@ -37,6 +41,13 @@ def make_tokenizer(kind="bert"):
         tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
         if kind == "roberta":
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+            tokenizer.decoder = decoders.ByteLevel()
+        elif kind == "qwen":
+            by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            tokenizer.normalizer = normalizers.NFC()
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+                [pre_tokenizers.Split(SPLIT, "isolated"), by_bytes]
+            )
             tokenizer.decoder = decoders.ByteLevel()
         else:
             tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()

@@ -16,18 +16,18 @@ from pathlib import Path
 
 import flair
 from flair.data import Corpus as FlairCorpus
-from flair.data import Dictionary, Sentence
+from flair.data import Sentence
 from flair.models import SequenceTagger
 from flair.trainers import ModelTrainer
 from flair.training_utils import store_embeddings
 
 from gspen_ner.bench.timing import Row
-from gspen_ner.decode import ScoredSpan
 from gspen_ner.hosts.flair import GSPENTagger, accelerate
 from gspen_ner.hosts.flair.embeddings import make_embeddings
+from gspen_ner.hosts.flair.entities import spans_of, type_dictionary
+from gspen_ner.hosts.flair.plugins import EpochLog
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus, as_flair
-from gspen_ner.hosts.flair.training import EpochLog
-from gspen_ner.labels import Span, spans_of_tags
+from gspen_ner.labels import spans_of_tags
 from gspen_ner.recipe.flair import CharacterEntry, EmbeddingEntry, WordEntry
 from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.tasks.ner_metrics import calibration
@@ -102,11 +102,8 @@ def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row], Confidences]
 def _taggers(sentences: list[TaggedSentence], entries: list[EmbeddingEntry]) -> dict[str, SequenceTagger]:
     """Three taggers with the same initial weights."""
     flair.set_seed(1)
-    dictionary = Dictionary(add_unk=False)
-    dictionary.span_labels = True
-    for kind in sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}):
-        dictionary.add_item(kind)
-    stock = SequenceTagger(make_embeddings(entries, sentences), dictionary, TAG_TYPE)
+    types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
+    stock = SequenceTagger(make_embeddings(entries, sentences), type_dictionary(types), TAG_TYPE)
     fast, base = copy.deepcopy(stock), copy.deepcopy(stock)
     accelerate(fast)
     return {STOCK: stock, "accelerated": fast, "GSPENTagger": GSPENTagger.from_sequence_tagger(base)}
@@ -136,11 +133,5 @@ def _calibration_error(tagger: SequenceTagger, sentences: list[TaggedSentence]) 
     gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
     tagged = as_flair(sentences)
     tagger.predict(tagged, mini_batch_size=BATCH_SIZE, label_name="predicted")
-    found = [
-        [
-            ScoredSpan(Span(label.data_point[0].idx - 1, label.data_point[-1].idx, label.value), label.score)
-            for label in sentence.get_labels("predicted")
-        ]
-        for sentence in tagged
-    ]
+    found = [spans_of(sentence, "predicted") for sentence in tagged]
     return 100 * calibration(gold, found).ece

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 from gspen_ner.bench.graph_numpy import NumpyLoop
 from gspen_ner.bench.graph_peers import SUM_PRODUCT, GraphPeer, GraphProblem
 from gspen_ner.bench.graph_pgmax import PGMax
-from gspen_ner.bench.timing import MIN_TURNS, TURN_SECONDS, Row
+from gspen_ner.bench.timing import Row, clock, take_turns
 
 
 def _grid(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
@@ -51,34 +49,5 @@ def run_contest(problem: GraphProblem, peer: GraphPeer, seconds: float) -> Itera
     with closing(peer.contests(problem)) as contests:
         for contest in contests:
             contest.check()
-            ours, theirs = _take_turns((_clock(contest.ours), contest.turn), seconds)
+            ours, theirs = take_turns((clock(contest.ours), contest.turn), seconds)
             yield Row(str(problem), contest.what, ours, contest.peer, theirs)
-
-
-def _take_turns(turns: Sequence[Callable[[], float]], seconds: float) -> list[float]:
-    """Median milliseconds of each, in alternating rounds after one that does not count.
-
-    A turn that is over soon is repeated, so that it is measured warm.
-    """
-    repeats = [max(1, round(TURN_SECONDS / _elapsed(turn))) for turn in turns]
-    times: list[list[float]] = [[] for _ in turns]
-    stop = time.perf_counter() + seconds
-    while len(times[0]) < MIN_TURNS or time.perf_counter() < stop:
-        for turn, count, record in zip(turns, repeats, times, strict=True):
-            record.append(statistics.fmean(turn() for _ in range(count)))
-    return [1e3 * statistics.median(record) for record in times]
-
-
-def _clock(function: Callable[[], object]) -> Callable[[], float]:
-    def turn() -> float:
-        start = time.perf_counter()
-        function()
-        return time.perf_counter() - start
-
-    return turn
-
-
-def _elapsed(turn: Callable[[], float]) -> float:
-    """How long a turn really takes, after a first one, which may compile."""
-    turn()
-    return _clock(turn)()

@@ -95,17 +95,17 @@ class FlairCRF(Peer):
         from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder, ViterbiLoss
 
         emissions, transitions = problem.scores()
-        names = [f"tag{k}" for k in range(problem.labels - 2)]
-        dictionary = Dictionary(add_unk=False)
-        for name in [*names, "<START>", "<STOP>"]:
-            dictionary.add_item(name)
         start, stop = problem.labels - 2, problem.labels - 1
+        items = [*(f"tag{k}" for k in range(start)), "<START>", "<STOP>"]
+        dictionary = Dictionary(add_unk=False)
+        for name in items:
+            dictionary.add_item(name)
         crf = CRF(dictionary, problem.labels, init_from_state_dict=True).to(problem.dtype)
         with torch.no_grad():
             crf.transitions.copy_(transitions)
             crf.transitions[start, :] = -10_000.0
             crf.transitions[:, stop] = -10_000.0
-        tags, chain = problem.tags(len(names)), Chain(problem.lengths)
+        tags, chain = problem.tags(start), Chain(problem.lengths)
         loss, decoder, flat = ViterbiLoss(dictionary), ViterbiDecoder(dictionary), tags.flatten()
         leaf = emissions.clone().requires_grad_()
 
@@ -124,8 +124,6 @@ class FlairCRF(Peer):
             value = -chain.log_likelihood(theta(leaf), tags).sum()
             value.backward()
             return value, grad_of(leaf), grad_of(crf.transitions)
-
-        items = [*names, "<START>", "<STOP>"]
 
         @torch.no_grad()
         def flair_decode() -> list[list[str]]:

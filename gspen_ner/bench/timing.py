@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -33,30 +32,45 @@ class Row:
 
 def compare(ours: Callable, peer: Callable, seconds: float) -> tuple[float, float]:
     """Median milliseconds of a call of each, measured in alternating turns."""
-    calls = [(function, max(1, round(TURN_SECONDS / _once(function)))) for function in (ours, peer)]
-    times: list[list[float]] = [[], []]
+    first, second = take_turns((clock(ours), clock(peer)), seconds)
+    return first, second
+
+
+def clock(function: Callable[[], object]) -> Callable[[], float]:
+    """A call that says how many seconds it took."""
+
+    def turn() -> float:
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    return turn
+
+
+def take_turns(turns: Sequence[Callable[[], float]], seconds: float) -> list[float]:
+    """Median milliseconds of each, in alternating rounds, for so many seconds at least.
+
+    A turn says itself how many seconds to count. One that is over soon is repeated, so that it is measured
+    warm; the first, which may compile, does not count.
+    """
+    repeats = [max(1, round(TURN_SECONDS / _elapsed(turn))) for turn in turns]
+    times: list[list[float]] = [[] for _ in turns]
     stop = time.perf_counter() + seconds
     while len(times[0]) < MIN_TURNS or time.perf_counter() < stop:
-        for (function, repeats), record in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(repeats):
-                function()
-            record.append((time.perf_counter() - start) / repeats)
-    return 1e3 * statistics.median(times[0]), 1e3 * statistics.median(times[1])
+        for turn, count, record in zip(turns, repeats, times, strict=True):
+            record.append(statistics.fmean(turn() for _ in range(count)))
+    return [1e3 * statistics.median(record) for record in times]
 
 
-def _once(function: Callable) -> float:
-    """The duration of one call after a first one, which may compile."""
-    function()
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+def _elapsed(turn: Callable[[], float]) -> float:
+    """How long a turn really takes, after a first one."""
+    turn()
+    return clock(turn)()
 
 
-def write_json(rows: Iterable[Row], file: Path) -> None:
-    """The rows as a JSON list, times in milliseconds."""
-    found = [asdict(row) | {"ratio": row.ratio} for row in rows]
-    file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+def entries(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows for JSON, times in milliseconds."""
+    return [asdict(row) | {"ratio": row.ratio} for row in rows]
 
 
 def as_table(title: str, rows: Iterable[Row], bars: dict[tuple[str, str, str], float]) -> Table:

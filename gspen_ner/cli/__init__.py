@@ -14,11 +14,12 @@ from gspen_ner.cli.doctor import doctor
 from gspen_ner.cli.evaluate import evaluate
 from gspen_ner.cli.predict import predict
 from gspen_ner.cli.rank import rank
+from gspen_ner.cli.recipes import recipes
 from gspen_ner.cli.report import report
 from gspen_ner.cli.serve import serve
 from gspen_ner.cli.shared import console
 from gspen_ner.cli.tag import tag
-from gspen_ner.cli.train import recipes, train
+from gspen_ner.cli.train import train
 
 app = typer.Typer(
     help="Global scores over whole label sequences for NER taggers, with the exact structure of a CRF.",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, track
 
-from gspen_ner.cli.shared import JsonFile, check_writable, clear_errors, console
+from gspen_ner.cli.shared import JsonFile, check_writable, clear_errors, console, write_json
 
 bench = typer.Typer(help="Measure: ours beside a peer's, in one process, as a ratio.", no_args_is_help=True)
 Seconds = Annotated[float, typer.Option(min=0.0, help="How long each row is measured, at least.")]
@@ -47,8 +47,7 @@ def bench_chain(
     if not quick:
         rows += [*chain.run_per_position(seconds), *chain.run_scaling(seconds)]
     console.print(timing.as_table("chain inference, (batch, length, labels), float32", rows, chain.BARS))
-    if json_file is not None:
-        timing.write_json(rows, json_file)
+    write_json(json_file, timing.entries(rows))
 
 
 @bench.command("graph")
@@ -89,8 +88,7 @@ def bench_graph(
     for problem, peer in track(pairs, "measuring", console=console, transient=True):
         rows += graph.run_contest(problem, peer, seconds)
     console.print(timing.as_table("message passing, batch 128, float32", rows, graph.BARS))
-    if json_file is not None:
-        timing.write_json(rows, json_file)
+    write_json(json_file, timing.entries(rows))
 
 
 @bench.command("inference")
@@ -113,8 +111,7 @@ def bench_inference(json_file: JsonFile = None, seconds: Seconds = 1.0) -> None:
         f"of {parts.total:.1f} ms in {parts.steps:.1f} steps: chain kernel {parts.kernel:.1f}, "
         f"global term {parts.term:.1f}, rest {parts.rest:.1f}"
     )
-    if json_file is not None:
-        timing.write_json([row], json_file)
+    write_json(json_file, timing.entries([row]))
 
 
 @bench.command("training")
@@ -144,8 +141,7 @@ def bench_training(
     console.print(timing.as_table("training, one epoch", rows, training.bars(case)))
     for name, mean in steps.items():
         console.print(f"{name}: {mean:.1f} steps of inference a sentence", highlight=False)
-    if json_file is not None:
-        timing.write_json(rows, json_file)
+    write_json(json_file, timing.entries(rows))
 
 
 @bench.command("flair")
@@ -176,8 +172,7 @@ def bench_flair(
         f'with confidences="marginal" by {confidences.marginal:.1f} %',
         highlight=False,
     )
-    if json_file is not None:
-        timing.write_json(rows, json_file)
+    write_json(json_file, timing.entries(rows))
 
 
 @bench.command("table")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,15 @@ import typer
 from rich.table import Table
 
 from gspen_ner.cli.bench import bench
-from gspen_ner.cli.shared import EngineName, JsonFile, Model, check_writable, clear_errors, console
+from gspen_ner.cli.shared import (
+    EngineName,
+    JsonFile,
+    Model,
+    check_writable,
+    clear_errors,
+    console,
+    write_json,
+)
 
 
 @bench.command("tag")
@@ -43,7 +50,6 @@ def bench_tag(
     """
     check_writable(json_file, "--json")
     from gspen_ner.bench import tagging
-    from gspen_ner.files import write_whole
 
     sizes = sorted(set(sentences or [10_000, 200_000]))
     engines: list[tagging.EngineName] = [name.value for name in engine or [EngineName.local]]
@@ -53,8 +59,7 @@ def bench_tag(
             runs.append(run)
             console.print(f"{run.engine}, {run.workers} workers, {run.sentences:,}: {run.seconds:.1f} s")
     console.print(tagging.as_table(runs))
-    if json_file is not None:
-        write_whole(json_file, json.dumps([asdict(run) for run in runs], indent=2) + "\n")
+    write_json(json_file, [asdict(run) for run in runs])
 
 
 @bench.command("serve")
@@ -79,7 +84,6 @@ def bench_serve(
     """
     check_writable(json_file, "--json")
     from gspen_ner.bench import serving
-    from gspen_ner.files import write_whole
 
     with console.status("measuring"):
         runs = list(serving.run_serving(model, clients or [1, 32], requests))
@@ -91,7 +95,6 @@ def bench_serve(
         times = (run.per_second, run.median_ms, run.p99_ms)
         table.add_row(*(f"{count:,}" for count in counts), *(f"{time:.1f}" for time in times))
     console.print(table)
-    if json_file is not None:
-        write_whole(json_file, json.dumps([asdict(run) for run in runs], indent=2) + "\n")
+    write_json(json_file, [asdict(run) for run in runs])
     if any(run.lost or run.wrong for run in runs):
         raise ValueError("some requests were lost or answered wrongly")

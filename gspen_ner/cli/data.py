@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -17,8 +16,9 @@ from gspen_ner.cli.shared import (
     TokenColumn,
     check_writable,
     clear_errors,
-    column,
     console,
+    read_tagged,
+    write_json,
 )
 
 data = typer.Typer(help="Look at tagged data.", no_args_is_help=True)
@@ -52,14 +52,9 @@ def describe_data(
         gspen-ner data describe newswire:300:1 --json counts.json
     """
     check_writable(json_file, "--json")
-    from gspen_ner.files import write_whole
-    from gspen_ner.tasks.ner_sources import read_source
     from gspen_ner.tasks.ner_statistics import describe
 
-    file = read_source(
-        source, token_column=column(token_column), tag_column=column(tag_column), scheme=scheme, strict=strict
-    )
-    found = describe(file)
+    found = describe(read_tagged(source, token_column, tag_column, scheme, strict))
     documents = "not marked" if found.documents is None else f"{found.documents:,}"
     console.print(
         f"{found.source}: {found.sentences:,} sentences, {found.tokens:,} tokens, documents: {documents}, "
@@ -77,5 +72,4 @@ def describe_data(
         console.print(f"ambiguous: {name} ({kinds})", highlight=False, markup=False)
     for problem in found.problems:
         console.print(f"problem: {problem}", style="yellow", highlight=False, markup=False)
-    if json_file is not None:
-        write_whole(json_file, json.dumps(asdict(found), indent=2) + "\n")
+    write_json(json_file, asdict(found))

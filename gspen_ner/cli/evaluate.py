@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 from gspen_ner.cli.shared import (
@@ -16,7 +15,9 @@ from gspen_ner.cli.shared import (
     check_writable,
     clear_errors,
     console,
-    read_gold,
+    read_tagged,
+    say_what_is_odd,
+    write_json,
 )
 
 
@@ -41,15 +42,14 @@ def evaluate(
     """
     check_writable(json_file, "--json")
     from gspen_ner.experiments.tables import evaluation_summary, evaluation_table
-    from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.tasks import ner_metrics
 
     tagger = load_tagger(model)
-    file = read_gold(data, tagger.labels.types, token_column, tag_column, scheme, strict)
+    file = read_tagged(data, token_column, tag_column, scheme, strict)
+    say_what_is_odd(data, file, tagger.labels.types)
     result = ner_metrics.evaluate(tagger, file.sentences)
     console.print(evaluation_table(result, tagger.system, f"{data}: whole entities (seqeval, strict)"))
     for line in evaluation_summary(result, tagger.system):
         console.print(line, highlight=False)
-    if json_file is not None:
-        write_whole(json_file, json.dumps(asdict(result), indent=2) + "\n")
+    write_json(json_file, asdict(result))

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from gspen_ner.cli.shared import Model, check_writable, clear_errors
 
-
-class InputFormat(StrEnum):
-    """What the input is."""
-
-    auto = "auto"
-    text = "text"
-    conll = "conll"
-    jsonl = "jsonl"
-
-
-class OutputFormat(StrEnum):
-    """What is written."""
-
-    conll = "conll"
-    jsonl = "jsonl"
-    html = "html"
+OutputFormat = Literal["conll", "jsonl", "html"]
 
 
 @clear_errors
@@ -41,8 +25,9 @@ def predict(
         Path | None, typer.Option(help="File to write; standard output if not given.", dir_okay=False)
     ] = None,
     input_format: Annotated[
-        InputFormat, typer.Option("--input", help="What the input is; auto looks at it.")
-    ] = InputFormat.auto,
+        Literal["auto", "text", "conll", "jsonl"],
+        typer.Option("--input", help="What the input is; auto looks at it."),
+    ] = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in CoNLL input.")] = 0,
     k_best: Annotated[
         int, typer.Option(min=0, help="Also give the K best labellings of each sentence (jsonl).")
@@ -69,9 +54,9 @@ def predict(
     from gspen_ner.tasks.predictions import as_conll, as_json_lines
 
     kind = output_format or _by_name(output)
-    if k_best and kind != OutputFormat.jsonl:
+    if k_best and kind != "jsonl":
         raise ValueError(f"--k-best needs --format jsonl, got {kind}")
-    sentences = read_untagged(source, input_format.value, token_column)
+    sentences = read_untagged(source, input_format, token_column)
     tagger = load_tagger(model)
     documents = [sentence.document for sentence in sentences]
     predictions = tagger.tag([sentence.tokens for sentence in sentences], documents, k_best)
@@ -84,5 +69,5 @@ def predict(
 
 
 def _by_name(output: Path | None) -> OutputFormat:
-    suffixes = {".html": OutputFormat.html, ".htm": OutputFormat.html, ".jsonl": OutputFormat.jsonl}
-    return suffixes.get(output.suffix, OutputFormat.conll) if output else OutputFormat.conll
+    suffixes: dict[str, OutputFormat] = {".html": "html", ".htm": "html", ".jsonl": "jsonl"}
+    return suffixes.get(output.suffix, "conll") if output else "conll"

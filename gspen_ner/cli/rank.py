@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,15 +18,7 @@ from gspen_ner.cli.shared import (
     clear_errors,
     errors,
 )
-
-PART_ROWS, LONGEST_DOCUMENT = 1000, 256
-
-
-class RankFormat(StrEnum):
-    """What is written."""
-
-    jsonl = "jsonl"
-    csv = "csv"
+from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, make_plan
 
 
 @clear_errors
@@ -46,7 +37,7 @@ def rank(
         Path | None, typer.Option(help="File to write; standard output if not given.", dir_okay=False)
     ] = None,
     output_format: Annotated[
-        RankFormat | None,
+        Literal["jsonl", "csv"] | None,
         typer.Option("--format", help="Default: by the output's name, else jsonl.", show_default=False),
     ] = None,
     kind: CorpusKind = "auto",
@@ -70,7 +61,6 @@ def rank(
     """
     check_writable(output, "--output")
     from gspen_ner.corpora import ranking
-    from gspen_ner.corpora.plan import make_plan
     from gspen_ner.corpora.reading import open_corpus
     from gspen_ner.corpora.rows import Columns
     from gspen_ner.files import write_whole
@@ -88,9 +78,9 @@ def rank(
     for part in track(plan.parts, "ranking", console=errors, transient=True, disable=unseen):
         for doubt in ranking.doubts(tagger, files, part, by, per_token, LONGEST_DOCUMENT):
             kept.add(doubt)
-    by_name = RankFormat.csv if output is not None and output.suffix == ".csv" else RankFormat.jsonl
-    table = (output_format or by_name) == RankFormat.csv
-    written = (ranking.as_csv if table else ranking.as_json_lines)(kept.entries())
+    by_name = "csv" if output is not None and output.suffix == ".csv" else "jsonl"
+    write = ranking.as_csv if (output_format or by_name) == "csv" else ranking.as_json_lines
+    written = write(kept.entries())
     if output is not None:
         write_whole(output, written)
     else:

@@ -17,7 +17,8 @@ from gspen_ner.cli.shared import (
     check_writable,
     clear_errors,
     console,
-    read_gold,
+    read_tagged,
+    say_what_is_odd,
 )
 
 
@@ -53,7 +54,8 @@ def report(
 
     curves = read_curves(Path(model))
     tagger = load_tagger(model)
-    file = read_gold(data, tagger.labels.types, token_column, tag_column, scheme, strict)
+    file = read_tagged(data, token_column, tag_column, scheme, strict)
+    say_what_is_odd(data, file, tagger.labels.types)
     documents = [sentence.document for sentence in file.sentences]
     predictions = tagger.tag([sentence.tokens for sentence in file.sentences], documents, workings=True)
     statistics = measure(file, predictions, tagger.labels.types, tagger.system, curves)

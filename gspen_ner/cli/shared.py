@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Annotated, Literal, ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
+from gspen_ner.files import write_whole
 from gspen_ner.tasks.ner_files import FileScheme, TaggedFile
 
 # What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
@@ -34,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class EngineName(StrEnum):
-    """Where the workers are that tag a corpus."""
+    """Where the workers are that tag a corpus; typer takes no lists of literals, which `bench tag` has."""
 
     local = "local"
     ray = "ray"
@@ -99,24 +101,31 @@ def check_writable(file: Path | None, option: str) -> None:
         raise typer.BadParameter(f"{file.parent} is not a directory", param_hint=option)
 
 
-def read_gold(
-    data: str, types: Sequence[str], token_column: str, tag_column: str, scheme: FileScheme, strict: bool
-) -> TaggedFile:
-    """Read sentences to evaluate on, and say what is odd about them.
+def write_json(file: Path | None, figures: object) -> None:
+    """Write the figures of a verb, if a file was named for them."""
+    if file is not None:
+        write_whole(file, json.dumps(figures, indent=2) + "\n")
 
-    Args:
-        data: any source.
-        types: that the model knows.
-        token_column: as the user gave it; see `read_source`.
-        tag_column: likewise.
-        scheme: likewise.
-        strict: likewise.
-    """
+
+def read_tagged(
+    data: str, token_column: str, tag_column: str, scheme: FileScheme, strict: bool
+) -> TaggedFile:
+    """Read any source of tagged sentences by the options that a user gave; see `read_source`."""
     from gspen_ner.tasks.ner_sources import read_source
 
-    file = read_source(
-        data, token_column=column(token_column), tag_column=column(tag_column), scheme=scheme, strict=strict
+    return read_source(
+        data, token_column=_column(token_column), tag_column=_column(tag_column), scheme=scheme, strict=strict
     )
+
+
+def say_what_is_odd(data: str, file: TaggedFile, types: Sequence[str]) -> None:
+    """Refuse data without sentences, and tell of what bears on an evaluation.
+
+    Args:
+        data: what the user called it.
+        file: what it holds.
+        types: that the model knows.
+    """
     if not file.sentences:
         raise ValueError(f"{data}: no sentences to evaluate on")
     if file.repaired:
@@ -124,9 +133,8 @@ def read_gold(
     unknown = sorted({t[2:] for s in file.sentences for t in s.tags if t != "O"} - set(types))
     if unknown:
         console.print(f"types the model does not know count as missed: {', '.join(unknown)}", style="yellow")
-    return file
 
 
-def column(text: str) -> int | str:
+def _column(text: str) -> int | str:
     """A column by number or by name."""
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else text

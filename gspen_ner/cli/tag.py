@@ -19,6 +19,7 @@ from gspen_ner.cli.shared import (
     console,
     errors,
 )
+from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS
 
 if TYPE_CHECKING:
     from gspen_ner.corpora.engines import Engine
@@ -48,10 +49,10 @@ def tag(
     document_column: DocumentColumn = None,
     entities_column: Annotated[str, typer.Option(help="What the new column is called.")] = "entities",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in CoNLL input.")] = 0,
-    part_rows: Annotated[int, typer.Option(min=1, help="Rows of a part, about.")] = 1000,
+    part_rows: Annotated[int, typer.Option(min=1, help="Rows of a part, about.")] = PART_ROWS,
     longest_document: Annotated[
         int, typer.Option(min=1, help="Sentences of a document that are inferred together, at most.")
-    ] = 256,
+    ] = LONGEST_DOCUMENT,
 ) -> None:
     """Find the entities of a corpus of any size, in constant memory, with any number of workers.
 

@@ -1,4 +1,4 @@
-"""`gspen-ner train` and `gspen-ner recipes`."""
+"""`gspen-ner train`."""
 
 from __future__ import annotations
 
@@ -174,23 +174,6 @@ def _show(tables: Iterable[Table], figures: Path) -> None:
     console.print(
         f"\nPictures, with their figures as JSON, are in {figures}.", highlight=False, soft_wrap=True
     )
-
-
-@clear_errors
-def recipes() -> None:
-    """List the built-in recipes.
-
-    Examples:
-        gspen-ner recipes
-    """
-    from gspen_ner.recipe import recipe_names
-
-    table = Table(title="built-in recipes", title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it does")
-    for name, description in recipe_names().items():
-        table.add_row(name, description)
-    console.print(table)
 
 
 class _RunLog(logging.FileHandler):

@@ -8,6 +8,8 @@ reading     which files a corpus has, and of what kind they are
 plan        where one part ends and the next begins
 manifest    what an output was made of: it is what workers are told, and what a resumed run is held to
 worker      tags a part and writes it, whole
-engines     where workers are: processes of this machine, or a Ray cluster (`gspen_ner.hosts.ray`)
+processes   workers on this machine
+engines     where workers are: there, or on a Ray cluster (`gspen_ner.hosts.ray`)
 tagging     all of it together
+ranking     the same rows without an output: which sentences a model is least sure of
 """

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gspen_ner import __version__
-from gspen_ner.corpora.plan import Part
+from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, Part
 from gspen_ner.corpora.reading import Kind, kind_of, open_file
 from gspen_ner.corpora.rows import Columns, CorpusFile, Place
 from gspen_ner.files import write_whole
@@ -36,8 +36,8 @@ class Settings:
 
     kind: Kind = "auto"
     columns: Columns = field(default_factory=Columns)
-    part_rows: int = 1000
-    longest_document: int = 256
+    part_rows: int = PART_ROWS
+    longest_document: int = LONGEST_DOCUMENT
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class Manifest:
             "model": _digest(model_files(model)),
             "version": __version__,
         }
-        kind = kind_of(files[0])
-        found = Settings(kind, settings.columns, settings.part_rows, settings.longest_document)
+        found = replace(settings, kind=kind_of(files[0]))
         paths = [str(file.path) for file in files]
         return cls(str(find_model(model).absolute()), paths, found, digests, files[0].suffix)
 
@@ -81,8 +80,8 @@ class Manifest:
         file = folder / NAME
         try:
             entry: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            told = entry["settings"]
-            entry["settings"] = Settings(**{**told, "columns": Columns(*told["columns"])})
+            settings = entry["settings"]
+            entry["settings"] = Settings(**{**settings, "columns": Columns(*settings["columns"])})
             entry["parts"] = [_part(told, len(entry["files"])) for told in entry["parts"]]
             return cls(**entry)
         except FileNotFoundError:

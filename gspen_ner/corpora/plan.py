@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from gspen_ner.corpora.rows import CorpusFile, Place
 
+PART_ROWS = 1000  # unless somebody wants it otherwise
+LONGEST_DOCUMENT = 256  # likewise: sentences that are inferred together, at most
+
 
 class Part(NamedTuple):
     """Rows of one file that are tagged, and written, at once."""

@@ -83,8 +83,9 @@ def tag_rows(tagger: SentenceTagger, rows: Rows, longest: int) -> tuple[list[lis
     sentences, cuts = sentences_of(rows, longest)
     tokens = [sentence.tokens for sentence in sentences]
     documents = [sentence.document for sentence in sentences]
-    scored = (batch.without_base() for batch in tagger.scores(tokens, documents))
-    predictions = predict_all(tokens, scored, tagger.labels)  # nobody asks what the base model said
+    # Nobody asks what the base model said.
+    batches = (batch.without_base() for batch in tagger.scores(tokens, documents))
+    predictions = predict_all(tokens, batches, tagger.labels)
     entities: list[list[Entity]] = [[] for _ in rows.words]
     for sentence, prediction in zip(sentences, predictions, strict=True):
         words = rows.words[sentence.row]

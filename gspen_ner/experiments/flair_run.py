@@ -13,7 +13,6 @@ from pathlib import Path
 
 import flair
 from flair.data import Corpus as FlairCorpus
-from flair.data import Dictionary
 from flair.models import SequenceTagger
 
 from gspen_ner.experiments.models import term_entries
@@ -23,6 +22,7 @@ from gspen_ner.head import make_head
 from gspen_ner.hosts.flair.accelerate import accelerate
 from gspen_ner.hosts.flair.chain_view import ChainView
 from gspen_ner.hosts.flair.embeddings import make_embeddings
+from gspen_ner.hosts.flair.entities import type_dictionary
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus
 from gspen_ner.hosts.flair.tagger import GSPENTagger
 from gspen_ner.hosts.flair.training import BEST_FILE, quiet_console, train_stage
@@ -49,12 +49,9 @@ class FlairRun(Run):
 
     def _new_base(self) -> SequenceTagger:
         """A tagger that has not learned anything yet, with our kernels in it."""
-        dictionary = Dictionary(add_unk=False)
-        dictionary.span_labels = True
-        for kind in self.corpus.types:
-            dictionary.add_item(kind)
         embeddings = make_embeddings(self.recipe.embeddings, self.corpus.train)
-        tagger = SequenceTagger(embeddings, dictionary, TAG_TYPE, **self.recipe.tagger.model_dump())
+        types, options = type_dictionary(self.corpus.types), self.recipe.tagger.model_dump()
+        tagger = SequenceTagger(embeddings, types, TAG_TYPE, **options)
         accelerate(tagger)
         return tagger
 

@@ -23,21 +23,23 @@ def find_model(path: str | Path, places: Sequence[str] = ("", "model")) -> Path:
 def model_files(path: str | Path) -> list[Path]:
     """The files that what a model says depends on."""
     folder = find_model(path)
-    if (folder / FLAIR_FILE).is_file():
+    if _is_flair(folder):
         return [folder / FLAIR_FILE]
     return sorted(file for file in folder.iterdir() if file.is_file() and file.name != "README.md")
 
 
 def load_tagger(path: str | Path) -> SentenceTagger:
-    """The model in a folder, or the best one of a run.
-
-    Flair's file is a pickle: it is read only where nothing claims to be a model of ours.
-    """
+    """The model in a folder, or the best one of a run."""
     folder = find_model(path)
-    if not (folder / HUGGING_FACE_FILE).exists():
+    if _is_flair(folder):
         from gspen_ner.hosts.flair.sentences import FlairTagger
 
         return FlairTagger.load(folder / FLAIR_FILE)
     from gspen_ner.hosts.huggingface.tagger import Tagger
 
     return Tagger.load(folder)
+
+
+def _is_flair(folder: Path) -> bool:
+    """Flair's file is a pickle: it is read only where nothing claims to be a model of ours."""
+    return not (folder / HUGGING_FACE_FILE).exists()

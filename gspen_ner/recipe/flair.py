@@ -10,7 +10,7 @@ from gspen_ner.recipe.schema import Experiment, Section, check_experiment
 
 
 class WordEntry(Section):
-    """Word vectors that stay as they are."""
+    """Word vectors from a file."""
 
     name: Literal["words"]
     file: str = Field(description="in GloVe's text format, plain or gzipped")
@@ -37,7 +37,7 @@ class TransformerEntry(Section):
     """A transformer, by name or folder."""
 
     name: Literal["transformer"]
-    model: str = Field(description="its name or file")
+    model: str = Field(description="its name or folder")
     layers: str = Field("-1", description="of the transformer that are read")
     fine_tune: bool = Field(False, description="train it too")
 
@@ -82,7 +82,7 @@ class FlairTermTraining(FlairTraining):
 
 
 class FlairRecipe(Experiment):
-    """An experiment with a tagger of Flair's and its trainer.
+    """An experiment with a tagger of Flair's, trained by Flair's trainer.
 
     Example:
         >>> recipe = FlairRecipe(

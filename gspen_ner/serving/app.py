@@ -15,6 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
 from gspen_ner import __version__
+from gspen_ner.corpora.plan import LONGEST_DOCUMENT
 from gspen_ner.corpora.rows import RowSentence, pieces_of
 from gspen_ner.serving.batching import Batcher, BusyError
 from gspen_ner.serving.limits import Limits
@@ -30,7 +31,6 @@ from gspen_ner.tasks.plain_text import split_text
 from gspen_ner.tasks.predictions import SentenceTagger
 
 MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON may write a character as two escapes of six bytes
-LONGEST_DOCUMENT = 256  # sentences that are inferred together
 PAGE = Path(__file__).parent / "page"
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The body could not be read as JSON."},
@@ -90,7 +90,7 @@ def make_app(
             raise HTTPException(503, f"not done within {seconds:g} s", {"Retry-After": "1"}) from None
         rows = [RowSentence(0, s.tokens, s.starts, s.document) for s in located]
         sentences = [
-            answer(request.text, row, row.document, prediction, request.k_best)
+            answer(request.text, row, prediction, request.k_best)
             for row, prediction in zip(rows, found, strict=True)
         ]
         return TagResponse(sentences=sentences)

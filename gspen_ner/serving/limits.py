@@ -1,4 +1,7 @@
-"""What a request may be: its size and how long it takes to arrive. Everything else is left to the app."""
+"""What a request may be, its size and how long it takes to arrive, and the headers that answers have.
+
+Everything else is left to the app.
+"""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Problem(BaseModel):
     detail: str
 
 
-def answer(text: str, sentence: RowSentence, document: int, found: Prediction, k_best: int) -> Sentence:
+def answer(text: str, sentence: RowSentence, found: Prediction, k_best: int) -> Sentence:
     """What is said of a sentence, in terms of the text."""
     assert sentence.starts is not None
     before, after = _spans(found.base_entities), _spans(found.entities)
@@ -108,7 +108,7 @@ def answer(text: str, sentence: RowSentence, document: int, found: Prediction, k
         return place(entity.span) | {"confidence": _chance(entity.probability)}
 
     return Sentence(
-        document=document,
+        document=sentence.document,
         start=sentence.starts[0],
         end=sentence.starts[-1] + len(sentence.tokens[-1]),
         entities=[FoundEntity(**scored(e), changed=e.span not in before) for e in found.entities],

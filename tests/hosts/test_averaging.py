@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gspen_ner.hosts.huggingface.averaging import FILE_NAME, WeightAverage
+from gspen_ner.hosts.huggingface.averaging import AVERAGE_FILE, WeightAverage
 
 
 class Model(nn.Module):
@@ -106,7 +106,7 @@ def test_a_saved_average_goes_on_as_if_nothing_had_happened(tmp_path):
     train(average, model, 5)
     (tmp_path / "checkpoint-5").mkdir()
     average.on_save(SimpleNamespace(output_dir=str(tmp_path)), state(5), None)
-    assert (tmp_path / "checkpoint-5" / FILE_NAME).is_file()
+    assert (tmp_path / "checkpoint-5" / AVERAGE_FILE).is_file()
 
     again, resumed = Model(), WeightAverage(0.9)
     again.free.data.copy_(model.free)

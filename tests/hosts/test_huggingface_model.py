@@ -9,6 +9,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
+from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import spans_of_tags
@@ -249,6 +250,25 @@ def test_a_plain_trainer_trains_it(system, tmp_path):
     assert after < before
     last = max(tmp_path.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
     assert same_weights(load_model(last).state_dict(), model.state_dict()), "checkpoints are models"
+
+
+@pytest.mark.parametrize(
+    ("kind", "terms", "column", "warnings"),
+    [
+        (Trainer, "document", "document", 1),
+        (Trainer, "document", None, 1),
+        (DocumentTrainer, "document", "document", 0),
+        (Trainer, "convolution", "document", 0),
+    ],
+)
+def test_torn_documents_are_warned_of_once(kind, terms, column, warnings, tmp_path, caplog):
+    model = make_model(terms=terms)
+    rows = as_dataset(SENTENCES, model.bio)
+    rows = rows if column else rows.remove_columns(["document", "mentions"])
+    options = {"num_train_epochs": 2, "per_device_train_batch_size": 3}
+    kind(model, arguments(tmp_path, **options), Collator.of(model), rows).train()
+    found = [record for record in caplog.records if "train with DocumentTrainer" in record.getMessage()]
+    assert len(found) == warnings
 
 
 class Gradients(TrainerCallback):

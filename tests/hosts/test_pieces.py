@@ -13,13 +13,15 @@ from transformers import PreTrainedTokenizerFast
 
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.piece_layout import IGNORED, PieceLayout
 from gspen_ner.hosts.huggingface.readers import PieceReader, load_reader, load_tokenizer
 from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
+from gspen_ner.hosts.huggingface.word_marks import loses_marks, with_marks
 from gspen_ner.hosts.huggingface.word_pieces import PieceKind, find_words, piece_kinds
 from gspen_ner.labels import Labels, spans_of_tags, tags_of_spans
 from tests.tiny import SENTENCES
-from tests.tiny_transformer import KINDS, make_tokenizer
+from tests.tiny_transformer import KINDS, NAMES, make_tokenizer, save_encoder
 
 TYPES = ("LOC", "ORG", "PER")
 BIO, BIOES = Labels.of_types(TYPES, "BIO"), Labels.of_types(TYPES, "BIOES")
@@ -30,11 +32,12 @@ PLAIN = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[*KINDS, "qwen"])
 def tokenizer(request, tmp_path_factory):
+    """As a new model takes it."""
     folder = tmp_path_factory.mktemp("tokenizer")
     make_tokenizer(request.param).save_pretrained(folder)
-    return load_tokenizer(folder)
+    return with_marks(load_tokenizer(folder))
 
 
 @st.composite
@@ -208,7 +211,7 @@ class TestWordPieces:
     def test_special_pieces_and_padding_belong_to_no_word(self, tokenizer, side):
         tokenizer = copy.deepcopy(tokenizer)
         tokenizer.padding_side = side
-        text = ["Carver", f"Carver{tokenizer.mask_token} of Stafford"]
+        text = ["Carver", f"Carver{tokenizer.mask_token}of Stafford"]
         encoded = tokenizer(text, padding=True, return_tensors="pt")
         starts, belongs = words_found(tokenizer, encoded)
         special = torch.isin(encoded["input_ids"], torch.tensor(tokenizer.all_special_ids))
@@ -232,6 +235,37 @@ class TestWordPieces:
         for text, count in (("“Carver”", 3), ("Zoë", 1), ("Zoë 中国 “Ω”", 5)):
             starts, _ = words_found(tokenizer, tokenizer(text, return_tensors="pt"))
             assert int(starts.sum()) == count, text
+
+
+class TestWordMarks:
+    @pytest.mark.parametrize("kind", [*KINDS, "qwen"])
+    def test_who_does_not_listen_loses_them(self, kind, tmp_path):
+        make_tokenizer(kind).save_pretrained(tmp_path)
+        tokenizer = load_tokenizer(tmp_path)
+        assert loses_marks(tokenizer) == (kind == "qwen")
+        assert (with_marks(tokenizer) is tokenizer) == (kind != "qwen")
+
+    def test_a_word_is_read_as_within_a_text(self):
+        deaf = make_tokenizer("qwen")
+        mended = with_marks(deaf)
+        first, text = (deaf(text, add_special_tokens=False)["input_ids"] for text in ("of", "of Carver's"))
+        words = mended(["of", "Carver's"], is_split_into_words=True, add_special_tokens=False)
+        pieces = zip(words["input_ids"], words.word_ids(), strict=True)
+        assert [piece for piece, word in pieces if word == 1] == text[len(first) :]
+        assert loses_marks(deaf), "the caller's stays as it is"
+        assert not loses_marks(mended)
+
+    def test_a_new_model_has_a_reader_that_keeps_them(self, tmp_path, caplog):
+        encoder = save_encoder(tmp_path / "encoder", "roberta")
+        deaf = make_tokenizer("qwen")
+        model = GSPENForTokenClassification.from_encoder(encoder, NAMES, tokenizer=deaf)
+        assert not loses_marks(model.reader.tokenizer)
+        model.save_pretrained(tmp_path / "model")
+        assert not loses_marks(load_model(tmp_path / "model").reader.tokenizer)
+        said = "without the mark of a word's beginning"
+        assert said not in caplog.text
+        PieceReader(deaf)
+        assert said in caplog.text
 
 
 class TestPieceReader:

@@ -9,15 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-import torch
-from flair.data import Sentence
 from flair.models import SequenceTagger
-from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder
-from torch import Tensor
 
-from gspen_ner.decode import label_lists
-from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores, FlairScores
-from gspen_ner.hosts.flair.decoding import ChainDecoder, ChainLoss, Decoded
+from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
+from gspen_ner.hosts.flair.decoding import ChainDecoder, ChainLoss, PrefixDecoder
 from gspen_ner.hosts.flair.encoder import restore_encoder, speed_up_encoder
 from gspen_ner.labels import Scheme
 
@@ -98,46 +93,6 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
     same = "same tags; confidences are exact probabilities" if confidences == "marginal" else "same results"
     changed = ["loss: compiled forward-backward, same values", f"decoding: compiled Viterbi, {same}"]
     return Acceleration(tagger, changed + speed_up_encoder(tagger), before)
-
-
-class PrefixDecoder:
-    """Best tags by the compiled kernel, with the confidences that Flair gives.
-
-    Args:
-        view: the tags.
-        original: Flair's decoder, which lays out the scores of all classes.
-    """
-
-    def __init__(self, view: ChainView, original: ViterbiDecoder) -> None:
-        self.view, self.original = view, original
-
-    def decode(self, scores: FlairScores, all_classes: bool, sentences: list[Sentence]) -> Decoded:
-        """As Flair's own."""
-        theta, chain = self.view.potentials(scores)
-        paths = label_lists(chain.argmax(theta))
-        prefixes = torch.softmax(self._prefix_scores(*scores), 2)
-        confidences = prefixes.max(2).values.tolist()
-        tags = [
-            [(self.view.names[number], score) for number, score in zip(path, row, strict=False)]
-            for path, row in zip(paths, confidences, strict=True)
-        ]
-        if not all_classes:
-            return tags, []
-        padded = torch.zeros(prefixes.shape[:2], dtype=torch.long)
-        for row, path in enumerate(paths):
-            padded[row, : len(path)] = torch.tensor([self.view.live[number] for number in path])
-        return tags, self.original._all_scores_for_token(
-            prefixes.cpu(), padded, cast(Any, scores[1]), sentences
-        )
-
-    def _prefix_scores(self, emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
-        """The best score of any path that ends in a tag at a position, START and STOP included."""
-        best = emissions[:, 0] + transitions[:, self.view.start]
-        steps = [best]
-        for place in range(1, emissions.shape[1]):
-            best = (best[:, None] + transitions).amax(2) + emissions[:, place]
-            steps.append(best)
-        return torch.stack(steps, 1)
 
 
 class _Predict:

@@ -1,17 +1,19 @@
 """Flair's two hooks, replaced: the loss of a batch, and the tags of its sentences with their confidences.
 
-A token's confidence is its marginal; a span's is the exact probability of the span. Flair takes the mean of
-its tokens' scores as that of a span, so all tokens of a span carry the span's.
+`ChainDecoder` gives a token its marginal as confidence, and a span the exact probability of the span. Flair
+takes the mean of its tokens' scores as that of a span, so all tokens of a span carry the span's.
+`PrefixDecoder` gives the confidences that Flair's own decoder gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from flair.data import Label, Sentence, get_spans_from_bio
+from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -105,3 +107,43 @@ class ChainDecoder:
             ]
             for sentence, rows in zip(sentences, tokens, strict=True)
         ]
+
+
+class PrefixDecoder:
+    """Best tags by the compiled kernel, with the confidences that Flair gives.
+
+    Args:
+        view: the tags.
+        original: Flair's decoder, which lays out the scores of all classes.
+    """
+
+    def __init__(self, view: ChainView, original: ViterbiDecoder) -> None:
+        self.view, self.original = view, original
+
+    def decode(self, scores: FlairScores, all_classes: bool, sentences: list[Sentence]) -> Decoded:
+        """As Flair's own."""
+        theta, chain = self.view.potentials(scores)
+        paths = label_lists(chain.argmax(theta))
+        prefixes = torch.softmax(self._prefix_scores(*scores), 2)
+        confidences = prefixes.max(2).values.tolist()
+        tags = [
+            [(self.view.names[number], score) for number, score in zip(path, row, strict=False)]
+            for path, row in zip(paths, confidences, strict=True)
+        ]
+        if not all_classes:
+            return tags, []
+        padded = torch.zeros(prefixes.shape[:2], dtype=torch.long)
+        for row, path in enumerate(paths):
+            padded[row, : len(path)] = torch.tensor([self.view.live[number] for number in path])
+        return tags, self.original._all_scores_for_token(
+            prefixes.cpu(), padded, cast(Any, scores[1]), sentences
+        )
+
+    def _prefix_scores(self, emissions: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+        """The best score of any path that ends in a tag at a position, START and STOP included."""
+        best = emissions[:, 0] + transitions[:, self.view.start]
+        steps = [best]
+        for place in range(1, emissions.shape[1]):
+            best = (best[:, None] + transitions).amax(2) + emissions[:, place]
+            steps.append(best)
+        return torch.stack(steps, 1)

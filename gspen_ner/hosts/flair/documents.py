@@ -7,7 +7,6 @@ one that no separator stands before is a document of its own, whatever order sen
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +17,6 @@ from flair.trainers.plugins import TrainerPlugin
 from torch import Tensor
 
 from gspen_ner.terms import Context, match_mentions
-
-log = logging.getLogger("flair")
 
 
 def document_numbers(sentences: Sequence[Sentence]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What one Flair tagger takes over from another: how it was made, its encoder, its weights of known tags."""
+"""What one Flair tagger takes over from another: how it was made, and its weights."""
 
 from __future__ import annotations
 
@@ -29,15 +29,22 @@ def arguments_of(tagger: SequenceTagger) -> dict[str, Any]:
     }
 
 
-def share_encoder(old: SequenceTagger, new: SequenceTagger) -> None:
-    """Let a tagger have another one's encoder, but for its embeddings, which it was made with."""
+def share_weights(old: SequenceTagger, new: SequenceTagger) -> None:
+    """Let a tagger that was made with another one's embeddings have its other weights too.
+
+    With another dictionary of tags it has its encoder, and copies of the weights of the tags that both know.
+    """
     for name in ("rnn", "embedding2nn", "lstm_init_h", "lstm_init_c"):
         if hasattr(old, name):
             setattr(new, name, getattr(old, name))
+    if new.label_dictionary is old.label_dictionary:
+        new.linear, new.crf.transitions = old.linear, old.crf.transitions
+    else:
+        _copy_known_tags(old, new)
 
 
 @torch.no_grad()
-def copy_known_tags(old: SequenceTagger, new: SequenceTagger) -> None:
+def _copy_known_tags(old: SequenceTagger, new: SequenceTagger) -> None:
     """Weights of the tags that both know; new ones keep their initial weights."""
     before = {item: number for number, item in enumerate(old.label_dictionary.get_items())}
     pairs = [(n, before[i]) for n, i in enumerate(new.label_dictionary.get_items()) if i in before]

@@ -19,12 +19,15 @@ from flair.training_utils import Result
 from torch import Tensor
 
 from gspen_ner.head import GSPENHead
-from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
+from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores, FlairScores
 from gspen_ner.hosts.flair.decoding import ChainDecoder
 from gspen_ner.hosts.flair.documents import context_of, whole_documents
 from gspen_ner.hosts.flair.encoder import speed_up_encoder
-from gspen_ner.hosts.flair.sharing import arguments_of, copy_known_tags, share_encoder
-from gspen_ner.labels import Scheme, Span, tags_of_spans
+from gspen_ner.hosts.flair.entities import spans_of
+from gspen_ner.hosts.flair.kept_scores import KeptScores
+from gspen_ner.hosts.flair.sharing import arguments_of, share_weights
+from gspen_ner.hosts.lone_sentences import stand_alone
+from gspen_ner.labels import Scheme, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 from gspen_ner.solvers import Solution, Solver
@@ -93,7 +96,7 @@ class GSPENTagger(SequenceTagger):
         speed_up_encoder(self)
         self.base_frozen = False
         self._trainable: dict[str, bool] = {}
-        self._scores: dict[int, tuple[Sentence, Tensor]] = {}
+        self._scores = KeptScores()
         self._warned = False
 
     def forward_loss(self, sentences: list[Sentence]) -> tuple[Tensor, int]:
@@ -174,7 +177,10 @@ class GSPENTagger(SequenceTagger):
         scheme, kind, layer = cast(Scheme, self.tag_format), gold_label_type or self.tag_type, "gspen_seqeval"
         sentences = list(sentences)
         self.predict(sentences, label_name=layer, force_token_predictions=True)
-        gold = [tags_of_spans(_spans(sentence, kind), len(sentence), scheme) for sentence in sentences]
+        gold = [
+            tags_of_spans([found.span for found in spans_of(sentence, kind)], len(sentence), scheme)
+            for sentence in sentences
+        ]
         found = [[token.get_label(layer).value for token in sentence] for sentence in sentences]
         for sentence in sentences:
             sentence.remove_labels(layer)
@@ -204,13 +210,7 @@ class GSPENTagger(SequenceTagger):
 
     def _warn_of_lone_sentences(self, context: Context) -> None:
         """Say once that a document term has nothing to learn from sentences that stand alone."""
-        documents = context.documents
-        if (
-            self._warned
-            or documents is None
-            or len(documents.unique()) < len(documents)
-            or len(documents) < 2
-        ):
+        if self._warned or not stand_alone(context.documents):
             return
         self._warned = True
         log.warning(
@@ -222,17 +222,12 @@ class GSPENTagger(SequenceTagger):
     def _potentials(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
         """Scores of sentences, longest first; of a frozen base model each sentence's only once."""
         if not self.base_frozen:
-            return self.view.potentials(self.forward(*self._prepare_tensors(sentences)))
-        missing = [s for s in sentences if id(s) not in self._scores or self._scores[id(s)][0] is not s]
-        if missing:
-            with torch.no_grad():
-                emissions, lengths, _ = self.forward(*self._prepare_tensors(missing))
-            for sentence, row, length in zip(missing, emissions, lengths, strict=True):
-                self._scores[id(sentence)] = sentence, row[: int(length)].clone()
-        rows = [self._scores[id(sentence)][1] for sentence in sentences]
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        lengths = torch.tensor([len(row) for row in rows])
-        return self.view.potentials((padded, lengths, self.crf.transitions))
+            return self.view.potentials(self._base_scores(sentences))
+        emissions, lengths = self._scores.of(sentences, self._base_scores)
+        return self.view.potentials((emissions, lengths, self.crf.transitions))
+
+    def _base_scores(self, sentences: list[Sentence]) -> FlairScores:
+        return self.forward(*self._prepare_tensors(sentences))
 
     def freeze_base(self) -> GSPENTagger:
         """Train the term alone: the base model learns nothing, its dropout is off, its scores are kept."""
@@ -290,12 +285,8 @@ class GSPENTagger(SequenceTagger):
         else:
             arguments["tag_dictionary"] = tag_dictionary
         made = cls(**arguments, term=term, **options)
-        share_encoder(tagger, made)
+        share_weights(tagger, made)
         speed_up_encoder(made)
-        if tag_dictionary is None:
-            made.linear, made.crf.transitions = tagger.linear, tagger.crf.transitions
-        else:
-            copy_known_tags(tagger, made)
         if freeze == "base":
             made.freeze_base()
         return made.train(tagger.training)
@@ -303,12 +294,8 @@ class GSPENTagger(SequenceTagger):
     def to_sequence_tagger(self) -> SequenceTagger:
         """The plain CRF tagger, which shares the weights."""
         plain = SequenceTagger(**arguments_of(self), init_from_state_dict=True)
-        share_encoder(self, plain)
-        plain.linear, plain.crf.transitions = self.linear, self.crf.transitions
+        share_weights(self, plain)
         return plain.train(self.training)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_scores": {}}  # sentences can be neither copied nor pickled
 
     def _get_state_dict(self) -> dict[str, Any]:
         """Flair's own, with the head beside it: `SequenceTagger.load` reads such a file as the plain CRF."""
@@ -344,8 +331,3 @@ def _make_term(term: Term | None, num_labels: int) -> GlobalTerm:
     if isinstance(term, GlobalTerm):
         return term
     return PaddedMLP(num_labels, DEFAULT_LENGTH) if term is None else term(num_labels)
-
-
-def _spans(sentence: Sentence, kind: str) -> list[Span]:
-    spans = [label.data_point for label in sentence.get_labels(kind)]
-    return [Span(s[0].idx - 1, s[-1].idx, s.get_label(kind).value) for s in spans]

@@ -20,7 +20,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gspen_ner.files import unwritable
 
-FILE_NAME = "average.safetensors"
+AVERAGE_FILE = "average.safetensors"
 
 
 class WeightAverage(TrainerCallback):
@@ -44,7 +44,7 @@ class WeightAverage(TrainerCallback):
         trained = _trained(kwargs["model"])
         self.weights = {name: weight.detach().clone() for name, weight in trained.items()}
         if state.global_step:  # resumed
-            saved = load_file(_folder(args, state) / FILE_NAME)
+            saved = load_file(_folder(args, state) / AVERAGE_FILE)
             for name, average in self.weights.items():
                 average.copy_(saved[name])
 
@@ -62,7 +62,7 @@ class WeightAverage(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if self.decay and state.is_world_process_zero:
-            file = _folder(args, state) / FILE_NAME
+            file = _folder(args, state) / AVERAGE_FILE
             try:
                 save_file(self.weights, file)
             except SafetensorError as error:  # a full disk

@@ -65,13 +65,10 @@ class Collator:
         num_labels: of the model's chain.
 
     Example:
-        >>> from gspen_ner import Labels, Vocabulary
-        >>> from gspen_ner.hosts.huggingface import GSPENConfig
-        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> from gspen_ner import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
-        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
-        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
-        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
         >>> rows = [{"tokens": ["Ann", "left"], "labels": [1, 0]}, {"tokens": ["Ann"], "labels": [1]}]
         >>> batch = Collator.of(model)(rows)
         >>> batch["lengths"], batch["labels"]

@@ -1,4 +1,4 @@
-"""How a model is made: of a pretrained transformer, of a fine-tuned classifier, or of another model."""
+"""How a model is made: of a pretrained transformer, a fine-tuned classifier, a vocabulary, another model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from gspen_ner.hosts.huggingface.pretrained import (
     move_in,
     term_entries,
 )
+from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.hosts.huggingface.storing import StoredModel
 from gspen_ner.labels import Scheme
-from gspen_ner.scorers import BiLSTMCNN
+from gspen_ner.scorers import BiLSTMCNN, Vocabulary
 
 
 class MadeModel(StoredModel):
@@ -119,6 +120,39 @@ class MadeModel(StoredModel):
         for weight in model.scorer.crf.parameters():
             torch.nn.init.zeros_(weight)
         return model
+
+    @classmethod
+    def from_vocabulary(
+        cls,
+        vocabulary: Vocabulary,
+        labels: Sequence[str],
+        *,
+        scheme: Scheme = "BIOES",
+        terms: Sequence[str | Mapping[str, Any]] = (),
+        inference: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A new tagger on top of a BiLSTM-CNN, which knows nothing but the words of its training data.
+
+        Args:
+            vocabulary: of the training data.
+            labels: see `from_encoder`.
+            scheme: likewise.
+            terms: likewise.
+            inference: likewise.
+            options: other arguments of `BiLSTMCNN`, such as `hidden` and `transitions`.
+        """
+        chain, reader = chain_labels(labels, scheme), WordReader(vocabulary)
+        config = GSPENConfig(
+            chain_labels=chain.names,
+            scheme=scheme,
+            system=_system(options.get("transitions") != "none", bool(terms)),
+            scorer=reader.sizes() | options,
+            terms=term_entries(terms),
+            inference=dict(inference or {}),
+            id2label=dict(enumerate(labels)),
+        )
+        return cls(config, reader)
 
     def with_terms(
         self, terms: Sequence[str | Mapping[str, Any]], inference: Mapping[str, Any] | None = None

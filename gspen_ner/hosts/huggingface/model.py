@@ -9,6 +9,7 @@ precision, the chain and the term compute in float32.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,12 +25,15 @@ from gspen_ner.hosts.huggingface.making import MadeModel
 from gspen_ner.hosts.huggingface.piece_layout import PieceLayout
 from gspen_ner.hosts.huggingface.piece_scorer import PieceScorer
 from gspen_ner.hosts.huggingface.readers import Reader
+from gspen_ner.hosts.lone_sentences import stand_alone
 from gspen_ner.losses import negative_log_likelihood
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
 from gspen_ner.scorers import BiLSTMCNN
 from gspen_ner.solvers import Solution
 from gspen_ner.terms import RELATIONS, Context
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -57,7 +61,7 @@ class GSPENForTokenClassification(MadeModel):
     """A tagger with exact chain inference and, if its system has one, a global term.
 
     It is made by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
-    `from_pretrained` (one of its own), or from a configuration.
+    `from_vocabulary` (a new BiLSTM-CNN), `from_pretrained` (one of its own), or from a configuration.
 
     Its logits are the logarithms of BIO marginals, so that the token-classification pipeline gives true
     confidences. `Tagger` remains the reference; the pipeline differs from it in that
@@ -67,6 +71,9 @@ class GSPENForTokenClassification(MadeModel):
     - it splits words as the tokenizer does ("U.S." is four), not as the training data did;
     - it knows no documents: a document term has nothing to say.
 
+    A document term needs the sentences of a document in one batch: train with `DocumentTrainer`. A plain
+    Trainer deals sentences out one by one, and only a batch without any two of a document gives that away.
+
     Args:
         config: what to make.
         reader: makes the scorer's inputs of words; saved and loaded with the model.
@@ -74,12 +81,10 @@ class GSPENForTokenClassification(MadeModel):
     Example:
         A small BiLSTM-CNN with random weights; most will rather use `from_encoder`.
 
-        >>> from gspen_ner import Labels, Vocabulary
-        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> from gspen_ner import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
-        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
-        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
-        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
         >>> with_term = model.with_terms(["document"])
         >>> with_term.config.system, with_term.couples_documents
         ('gspen', True)
@@ -104,6 +109,7 @@ class GSPENForTokenClassification(MadeModel):
         labels = len(self.labels.names)
         self.head = make_head(labels, config.terms, config.inference) if config.has_term else None
         self.base_frozen = False
+        self._warned = False
         # transformers asks for names of modules, wherever they are; "term" is the head's
         present = {"crf": self.scorer.crf is not None, "term": self.head is not None}
         kept = {name for name, there in present.items() if there}
@@ -201,12 +207,26 @@ class GSPENForTokenClassification(MadeModel):
                 "the model's term scores documents, of which pieces with labels say nothing: train and "
                 "evaluate it with DocumentTrainer and Collator.of(model), on rows of tokens"
             )
-        result = self.head.loss(potentials, polytope, gold, _context(batch, polytope, potentials))
+        context = _context(batch, polytope, potentials)
+        if self.couples_documents and self.training:
+            self._warn_of_lone_sentences(context)
+        result = self.head.loss(potentials, polytope, gold, context)
         return {
             "loss": result.loss.mean().float(),
             "negative": result.negative.float().mean(),
             "steps": result.solution.steps.float().mean(),
         }
+
+    def _warn_of_lone_sentences(self, context: Context) -> None:
+        """Say once that a document term has nothing to learn from sentences that stand alone."""
+        if self._warned or not stand_alone(context.documents):
+            return
+        self._warned = True
+        logger.warning(
+            "the global term couples the sentences of a document, but each of this batch stands alone: give "
+            "the rows a column document, equal for the sentences of one, and train with DocumentTrainer, "
+            "which keeps them together (a plain Trainer does not)"
+        )
 
     def _marginals(
         self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope

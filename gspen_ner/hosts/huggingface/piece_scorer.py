@@ -23,6 +23,7 @@ from transformers import (
     PretrainedConfig,
     PreTrainedModel,
 )
+from transformers.modeling_outputs import TokenClassifierOutput
 
 from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
 from gspen_ner.labels import Labels
@@ -125,15 +126,6 @@ def make_encoder(config: PretrainedConfig) -> nn.Module:
     return EncoderWithScores(config)
 
 
-class Scores(dict[str, Tensor]):
-    """What an encoder gives: `logits`."""
-
-    @property
-    def logits(self) -> Tensor:
-        """Scores of labels."""
-        return self["logits"]
-
-
 class EncoderWithScores(nn.Module):
     """An encoder for which transformers has no token classification, with a linear layer on top.
 
@@ -150,7 +142,7 @@ class EncoderWithScores(nn.Module):
         self.dropout = nn.Dropout(0.1)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
-    def forward(self, **batch: Tensor) -> Scores:
-        """Scores of the labels of each piece."""
+    def forward(self, **batch: Tensor) -> TokenClassifierOutput:
+        """Scores of the labels of each piece, as transformers' own classifiers give them."""
         states = self.base_model(**batch).last_hidden_state
-        return Scores(logits=self.classifier(self.dropout(states)))
+        return TokenClassifierOutput(logits=self.classifier(self.dropout(states)))

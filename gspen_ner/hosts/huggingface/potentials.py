@@ -45,42 +45,16 @@ def with_potentials(
     """
     digest = _digest(model, dataset, draw, own_transitions)
     cache.mkdir(parents=True, exist_ok=True)
-    collate = Collator.of(model)
-    floats = datasets.List(datasets.Value("float32"))
+    scores = _Scores(model, draw is not None, own_transitions)
+    columns = dict.fromkeys(scores.columns, datasets.List(datasets.Value("float32")))
     kept = {name: kind for name, kind in dataset.features.items() if name != "tokens"}
-    columns = {"nodes": floats}
-    if model.scorer.has_tables or (own_transitions and model.scorer.crf is not None):
-        columns["edges"] = floats
-
-    @torch.no_grad()
-    def score_batch(rows: list[dict[str, Any]]) -> dict[str, list[np.ndarray]]:
-        batch = collate(rows)
-        inputs = {name: batch[name].to(model.device) for name in model.scorer.inputs if name in batch}
-        potentials, _ = model.scorer.train(draw is not None)(**inputs)
-        lengths = [len(row["tokens"]) for row in rows]
-        found = {"nodes": _cut(potentials.nodes, lengths)}
-        if model.scorer.has_tables:
-            found["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
-        elif "edges" in columns:
-            found["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
-        return found
-
-    def score(table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
-        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-        found = {name: [np.empty(0)] * len(rows) for name in columns}
-        for places in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
-            for name, values in score_batch([rows[place] for place in places]).items():
-                for place, value in zip(places, values, strict=True):
-                    found[name][place] = value
-        return found
-
     was_training = model.scorer.training
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     with main_first(), torch.random.fork_rng():
         torch.manual_seed(-1 if draw is None else draw)
         scored = dataset.map(
-            score,
+            scores.of_table,
             batched=True,
             batch_size=ROWS_AT_ONCE,
             remove_columns=["tokens"],
@@ -91,6 +65,44 @@ def with_potentials(
         )
     model.scorer.train(was_training)
     return scored.with_format("numpy", columns=list(columns), output_all_columns=True)
+
+
+class _Scores:
+    """A model's scores as new columns of a dataset, flat.
+
+    Args:
+        model: whose scorer is asked.
+        dropout: whether its dropout is on.
+        own_transitions: see `with_potentials`.
+    """
+
+    def __init__(self, model: GSPENForTokenClassification, dropout: bool, own_transitions: bool) -> None:
+        self.model, self.dropout, self.collate = model, dropout, Collator.of(model)
+        repeated = own_transitions and model.scorer.crf is not None
+        self.columns = ["nodes", "edges"] if model.scorer.has_tables or repeated else ["nodes"]
+
+    def of_table(self, table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
+        """New columns for some rows, scored in batches of similar length."""
+        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+        found = {name: [np.empty(0)] * len(rows) for name in self.columns}
+        for places in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
+            for name, values in self._of_batch([rows[place] for place in places]).items():
+                for place, value in zip(places, values, strict=True):
+                    found[name][place] = value
+        return found
+
+    @torch.no_grad()
+    def _of_batch(self, rows: list[dict[str, Any]]) -> dict[str, list[np.ndarray]]:
+        batch, scorer = self.collate(rows), self.model.scorer
+        inputs = {name: batch[name].to(self.model.device) for name in scorer.inputs if name in batch}
+        potentials, _ = scorer.train(self.dropout)(**inputs)
+        lengths = [len(row["tokens"]) for row in rows]
+        found = {"nodes": _cut(potentials.nodes, lengths)}
+        if scorer.has_tables:
+            found["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
+        elif "edges" in self.columns:
+            found["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
+        return found
 
 
 def joined(parts: Sequence[datasets.Dataset]) -> datasets.Dataset:

@@ -20,6 +20,7 @@ from transformers import (
 
 from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores
 from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, NO_LIMIT, PieceReader, load_tokenizer
+from gspen_ner.hosts.huggingface.word_marks import with_marks
 from gspen_ner.hosts.huggingface.word_pieces import piece_kinds
 from gspen_ner.labels import Labels, Scheme
 
@@ -101,7 +102,7 @@ def _pretrained(
     tokenizer: PreTrainedTokenizerBase | None,
     options: Mapping[str, Any],
 ) -> Pretrained:
-    tokenizer = load_tokenizer(name, **options) if tokenizer is None else tokenizer
+    tokenizer = with_marks(load_tokenizer(name, **options) if tokenizer is None else tokenizer)
     mask = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
     prefix = mask.index(0) if 0 in mask else 0
     window = _window(tokenizer.model_max_length, encoder)

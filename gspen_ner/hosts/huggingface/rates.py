@@ -36,13 +36,10 @@ def parameter_groups(
 
     Example:
         >>> import torch
-        >>> from gspen_ner import Labels, Vocabulary
-        >>> from gspen_ner.hosts.huggingface import GSPENConfig
-        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> from gspen_ner import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
-        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
-        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
-        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
         >>> groups = parameter_groups(model.with_terms(["document"]), 3e-5, transitions=1e-2, term=5e-2)
         >>> optimizer = torch.optim.AdamW(groups)
         >>> [group["lr"] for group in optimizer.param_groups]

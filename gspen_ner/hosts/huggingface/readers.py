@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.word_marks import loses_marks
 from gspen_ner.scorers import Vocabulary, spell_out
 from gspen_ner.scorers.vocabulary import FILE_NAME as VOCABULARY_FILE
 
+logger = logging.getLogger(__name__)
 NO_LIMIT = 10**9  # of a tokenizer: the scorer reads what is too long in windows, so nothing is to be cut off
 TOKENIZER_FILE = "tokenizer.json"
 HUB_OPTIONS = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
@@ -45,6 +48,14 @@ class WordReader:
             words[row, : len(tokens)] = torch.tensor(self.vocabulary.word_numbers(tokens))
         return {"words": words, "spellings": spellings, "spelling_at": spelling_at}
 
+    def sizes(self) -> dict[str, int]:
+        """What a `BiLSTMCNN` must be told of the vocabulary."""
+        return {
+            "trained_words": self.vocabulary.trained,
+            "fixed_words": len(self.vocabulary.words) - self.vocabulary.trained,
+            "characters": len(self.vocabulary.characters),
+        }
+
     def save(self, folder: Path) -> None:
         self.vocabulary.save(folder)
 
@@ -69,6 +80,12 @@ class PieceReader:
         self.tokenizer.model_max_length = NO_LIMIT
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token or self.tokenizer.unk_token
+        if loses_marks(self.tokenizer):
+            logger.warning(
+                "%s reads words one by one without the mark of a word's beginning that they have within a "
+                "text, so that the encoder hardly knows them: give it add_prefix_space=True, or take another",
+                type(tokenizer).__name__,
+            )
 
     def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         encoded, starts = self._read(sentences)
@@ -118,18 +135,13 @@ def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(str(cached_file(name, VOCABULARY_FILE, **options))).parent
-    vocabulary = Vocabulary.load(folder)
-    found = {
-        "trained_words": vocabulary.trained,
-        "fixed_words": len(vocabulary.words) - vocabulary.trained,
-        "characters": len(vocabulary.characters),
-    }
-    for name, size in found.items():
-        expected = config.scorer.get(name)
+    reader = WordReader(Vocabulary.load(folder))
+    for what, size in reader.sizes().items():
+        expected = config.scorer.get(what)
         if expected != size:
             file = folder / VOCABULARY_FILE
-            raise ValueError(f"{file}: expected {expected} {name}, as config.json says, got {size}")
-    return WordReader(vocabulary)
+            raise ValueError(f"{file}: expected {expected} {what}, as config.json says, got {size}")
+    return reader
 
 
 def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:

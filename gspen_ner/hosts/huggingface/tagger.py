@@ -27,13 +27,10 @@ class Tagger(SentenceTagger):
         model: a trained model with its reader.
 
     Example:
-        >>> from gspen_ner import Labels, Vocabulary
-        >>> from gspen_ner.hosts.huggingface import GSPENConfig
-        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> from gspen_ner import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
-        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
-        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
-        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
         >>> prediction = Tagger(model).tag([["Ann", "left"]], k_best=5)[0]
         >>> round(sum(labelling.probability for labelling in prediction.k_best), 4)  # of all there are
         1.0

@@ -108,13 +108,11 @@ class StageTrainer(DocumentTrainer):
 
     Example:
         >>> import tempfile
-        >>> from gspen_ner import Labels, Vocabulary
-        >>> from gspen_ner.hosts.huggingface import GSPENConfig, as_dataset
-        >>> from gspen_ner.hosts.huggingface.readers import WordReader
+        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.hosts.huggingface import as_dataset
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
-        >>> sizes = {"trained_words": 2, "fixed_words": 0, "characters": 6, "hidden": 4}
-        >>> config = GSPENConfig(Labels.of_types(["PER"], "BIO").names, "BIO", scorer=sizes)
-        >>> model = GSPENForTokenClassification(config, WordReader(vocabulary))
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
         >>> from gspen_ner.tasks.ner_files import TaggedSentence
         >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)], model.bio)
         >>> with tempfile.TemporaryDirectory() as folder:

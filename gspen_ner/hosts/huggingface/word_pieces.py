@@ -9,13 +9,14 @@ word of its own, as in the corpora that taggers learn from.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 from enum import IntEnum
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
+
+from gspen_ner.hosts.huggingface.word_marks import mark_of
 
 
 class PieceKind(IntEnum):
@@ -33,7 +34,7 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
     """The kind of every piece of a vocabulary."""
     size = max(tokenizer.get_vocab().values()) + 1  # some vocabularies have gaps
     pieces = tokenizer.convert_ids_to_tokens(list(range(size)))
-    begins = next((mark for mark in ("▁", "Ġ") if _occurs(mark, pieces)), None)
+    begins = mark_of(pieces)
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     kinds = torch.full((size,), PieceKind.BEGINS, dtype=torch.int8)
     for number, piece in enumerate(pieces):
@@ -48,11 +49,6 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
         elif begins is not None and not piece.startswith(begins):
             kinds[number] = PieceKind.CONTINUES
     return kinds
-
-
-def _occurs(mark: str, pieces: Iterable[str | None]) -> bool:
-    """Whether many pieces begin with a mark: in some vocabularies it is a letter among others."""
-    return sum(piece is not None and piece.startswith(mark) for piece in pieces) > 10
 
 
 def _text(piece: str, begins: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
