@@ -32,6 +32,7 @@ def test_importing_it_imports_no_host_library():
 ROOMS_WITH_EXAMPLES = [
     "gspen_ner",
     "gspen_ner.kernels",
+    "gspen_ner.recipe",
     "gspen_ner.hosts.flair",
     "gspen_ner.hosts.huggingface",
 ]

@@ -55,7 +55,12 @@ class Scorer(Section):
 
 
 class Training(Section):
-    """How one stage is trained."""
+    """How one stage is trained.
+
+    Example:
+        >>> Training(schedule="linear", warmup=0.1).epochs
+        20
+    """
 
     epochs: int = Field(20, ge=1, description="passes over the training data")
     batch_size: int = Field(16, ge=1, description="sentences; with a document term, about so many")
@@ -79,7 +84,12 @@ class Training(Section):
 
 
 class TermTraining(Training):
-    """How the global term is trained on top of the base model."""
+    """How the global term is trained on top of the base model.
+
+    Example:
+        >>> TermTraining(dropout_draws=4).freeze
+        'base'
+    """
 
     freeze: Literal["base", "none"] = Field("base", description="train the term alone, or everything")
     base_learning_rate: float | None = Field(None, gt=0, description="of the base model, if not frozen")
@@ -170,7 +180,12 @@ class SaddlePointSolver(Section):
 
 
 class Inference(Section):
-    """See `gspen_ner.GSPENHead`."""
+    """See `gspen_ner.GSPENHead`.
+
+    Example:
+        >>> Inference(solver={"name": "frank_wolfe"}, max_steps=5).solver.schedule
+        'line_search'
+    """
 
     solver: Annotated[
         MirrorDescentSolver | FrankWolfeSolver | SaddlePointSolver, Field(discriminator="name")
@@ -201,7 +216,12 @@ Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm | SharpnessTerm,
 
 
 class Experiment(Section):
-    """What all experiments have."""
+    """What all experiments have.
+
+    Example:
+        >>> Experiment(data={"train": "newswire:40:1", "dev": "newswire:5:2"}).seed
+        1
+    """
 
     description: str = Field("", description="what it is, for people")
     seed: int = Field(1, ge=0, description="of everything random")
@@ -214,7 +234,13 @@ class Experiment(Section):
 
 
 class TrainedHere(Experiment):
-    """An experiment that `transformers.Trainer` runs: a base model and perhaps a global term on top of it."""
+    """An experiment that `transformers.Trainer` runs: a base model and perhaps a global term on top of it.
+
+    Example:
+        >>> data = {"train": "newswire:40:1", "dev": "newswire:5:2"}
+        >>> TrainedHere(system="struct", data=data).structured
+        True
+    """
 
     host: Literal["huggingface"] = "huggingface"
     system: Literal["unary", "struct", "spen", "gspen"] = Field(
@@ -237,7 +263,13 @@ class TrainedHere(Experiment):
 
 
 class Recipe(TrainedHere):
-    """An experiment with the BiLSTM-CNN."""
+    """An experiment with the BiLSTM-CNN.
+
+    Example:
+        >>> data = {"train": "newswire:40:1", "dev": "newswire:5:2"}
+        >>> Recipe(data=data, terms=[{"name": "document"}]).system
+        'gspen'
+    """
 
     scorer: Scorer = Scorer()
 

@@ -83,7 +83,12 @@ class TagNonlinearSettings(SystemTraining):
 
 
 class TaggingRecipe(Section):
-    """Five systems on images with any number of tags, all pairs of which are scored together."""
+    """Five systems on images with any number of tags, all pairs of which are scored together.
+
+    Example:
+        >>> TaggingRecipe(task="tagging", data={"name": "generated", "tags": 8}).data.tags
+        8
+    """
 
     task: Literal["tagging"]
     description: str = Field("", description="what it is, for people")
