@@ -10,6 +10,7 @@ api/*            a page for each room
 """
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+import gspen_ner
 from gspen_ner.cli import app
 from gspen_ner.recipe import AnyRecipe, recipe_names
 
@@ -73,6 +75,7 @@ def _rooms() -> Iterator[tuple[str, str]]:
         "A page for each room, in the order in which data flows; imports point only up.",
         "",
     ]
+    whats = _whats()
     table = re.findall(
         r"^\| (`.*?) \| (.*?) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE
     )
@@ -82,12 +85,38 @@ def _rooms() -> Iterator[tuple[str, str]]:
             continue
         page = f"{number:02}_{'_'.join(names)}.md"
         title = ", ".join(names)
+        what = what if len(names) == rooms.count("`") // 2 else "; ".join(whats[name] for name in names)
         lines.append(f"- [{title}]({page}): {what}")
         yield (
             f"api/{page}",
             "\n".join([f"# {title}", "", what[0].upper() + what[1:] + ".", "", *_members(names)]),
         )
+    lines += ["", "## From `gspen_ner` itself", "", "| name | what it is |", "|---|---|"]
+    lines += [f"| [`{name}`][{place}] | {_cell(first)} |" for name, place, first in _public()]
     yield "api/index.md", "\n".join(lines)
+
+
+def _whats() -> dict[str, str]:
+    """What each room by itself says that it is, for rows of which some have no page."""
+    paths = {path.stem: path for path in (ROOT / "gspen_ner").glob("*.py")}
+    paths |= {path.parent.name: path for path in (ROOT / "gspen_ner").glob("*/__init__.py")}
+    return {name: _first_line(ast.parse(path.read_text("utf-8"))) for name, path in paths.items()}
+
+
+def _public() -> Iterator[tuple[str, str, str]]:
+    """Every public name, where its page has it, and what it is in a line."""
+    for name in sorted(gspen_ner.__all__, key=str.lower):
+        found = getattr(gspen_ner, name)
+        module = found.__module__
+        door = ROOT / Path(*module.split(".")[:2]) / "__init__.py"
+        exported = door.exists() and name in _exported(door) and not (door.parent / f"{name}.py").exists()
+        place = ".".join(module.split(".")[:2]) if exported else module
+        yield name, f"{place}.{name}", (inspect.getdoc(found) or "").partition("\n")[0]
+
+
+def _first_line(module: ast.Module) -> str:
+    line = (ast.get_docstring(module) or "").partition("\n")[0].rstrip(".")
+    return line[0].lower() + line[1:]
 
 
 def _members(rooms: list[str]) -> Iterator[str]:
@@ -103,12 +132,17 @@ def _members(rooms: list[str]) -> Iterator[str]:
             exported = _exported(door)
             if exported:
                 yield f"## `{module}`\n\n{ast.get_docstring(ast.parse(door.read_text('utf-8')))}\n"
-                for name in exported:
+                for name in sorted(exported, key=_kind):
                     own = f"{name}.{name}" if (door.parent / f"{name}.py").exists() else name  # as in `solve`
                     yield f"::: {module}.{own}\n    options: {{heading_level: 3}}\n"
             else:
                 files = sorted(file for file in path.glob("*.py") if file != door)
                 yield from (f"::: {module}.{file.stem}\n" for file in files if not _exported(file))
+
+
+def _kind(name: str) -> int:
+    """Classes before functions, and tables of names at the end."""
+    return 2 if name.isupper() else 1 if name.islower() else 0
 
 
 def _exported(file: Path) -> list[str]:
@@ -215,4 +249,5 @@ def _command(command: Any, name: str) -> Iterator[str]:
         default = param.default
         plain = default is not None and not callable(default) and default not in (False, (), [], "")
         stated = "*needed*" if param.required else f"`{getattr(default, 'value', default)}`" if plain else ""
+        stated = param.show_default if isinstance(param.show_default, str) else stated
         yield f"| {shown} | {stated} | {_cell(getattr(param, 'help', None) or '')} |"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gspen_ner.hosts.huggingface.tagger import Tagger
+from gspen_ner.recipe import load_recipe
 from tests.report.test_report_page import Page
 from tests.test_cli_ner import refused, run
 from tests.tiny import content_of, train
@@ -41,6 +42,19 @@ def test_it_is_report_html_if_not_told_where(trained, tmp_path, monkeypatch):
     run("report", trained / "model", "newswire:2:3")
     page = Page((tmp_path / "report.html").read_text())
     assert "Learning curves" not in page.text, "a model alone does not know how it was trained"
+
+
+def test_a_run_is_reported_on_its_own_test_data(trained, tmp_path):
+    named = load_recipe(trained / "recipe.yaml").data.test
+    for place, data in (("own.html", []), ("named.html", [named])):
+        run("report", trained, *data, "-o", tmp_path / place)
+    assert (tmp_path / "own.html").read_text() == (tmp_path / "named.html").read_text()
+
+
+def test_a_model_has_no_data_of_its_own(trained, tmp_path):
+    message = "model: not a run's folder, which would tell its test data: name the data, too"
+    refused("report", trained / "model", "-o", tmp_path / "x.html", message=message)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_plain_crf(tmp_path):

@@ -1,5 +1,6 @@
 """The documentation: it builds without a warning, says something of everything, and fetches nothing."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,10 +8,13 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
+import gspen_ner
 from gspen_ner.recipe import AnyRecipe, recipe_names
+from gspen_ner.report.ner.sentences import packed
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,6 +38,31 @@ def test_every_entry_of_a_recipe_is_described(kind):
             assert described, f"{section.__name__}.{name}"
 
 
+def test_the_front_page_s_picture_shows_what_the_report_has(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import mended
+
+    def sentence(words, marginals, **found):
+        tables = [packed(np.array(table)) for table in marginals]
+        return {"t": words.split(), "d": 0, "m": tables, **found}
+
+    outside, sure = [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]
+    before, after = [[0.0, 0.6, 0.4], outside, outside], [[0.0, 0.2, 0.8], outside, outside]
+    asked = sentence("Elgin <won> .", [before, after], g=[[0, 1, 1]], b=[[0, 1, 0, 0.6]], x=[2, 0, 0])
+    told = sentence(
+        "shares of Elgin", [[outside, outside, sure]] * 2, g=[[2, 3, 1]], b=[[2, 3, 1, 1.0]], x=[0] * 3
+    )
+    data = {"types": ["LOC", "ORG"], "labels": ["O", "S-LOC", "S-ORG"], "sentences": [told, asked]}
+    picture = mended.page(f'<script id="data">{json.dumps(data)}</script>', "Elgin")
+    shown = re.sub(r"<style>.*</style>|<.*?>", "|", picture, flags=re.DOTALL)
+    assert re.findall(r"[^|]+", shown) == [
+        *("One sentence", "Elgin", "?", " &lt;won&gt;."),
+        *("CRF", "LOC 0.60", "ORG 0.40"),
+        *("Its document", "shares of ", "Elgin", "ORG"),
+        *("CRF + document", "ORG 0.80", "LOC 0.20"),
+    ]
+
+
 @pytest.mark.slow
 def test_it_builds_and_fetches_nothing(tmp_path):
     pytest.importorskip("mkdocstrings")
@@ -50,5 +79,8 @@ def test_it_builds_and_fetches_nothing(tmp_path):
     for name in ("MirrorDescent", "LinearChainCRF", "DocumentConsistency", "GSPENTagger", "StageTrainer"):
         assert re.search(rf'id="gspen_ner\.[\w.]*{name}"', whole), name
     assert "argmax &lt;theta, p&gt; + H(p)" in whole, "formulas are not taken for HTML"
+    api = (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
+    for name in gspen_ner.__all__:
+        assert re.search(rf'href="\d\d_\w+\.html#gspen_ner\.[\w.]*{name}"', api), name
     assert not re.search(r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//', whole)
     assert not re.search(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="(?:https?:)?//', whole)

@@ -19,6 +19,10 @@ CURVES = [
     Curve("base", [(1.0, 0.7), (2.0, 0.8)], [(1.0, 3.0), (2.0, 1.5)]),
     Curve("term", [(1.0, 0.85), (2.0, 0.9)], [(1.0, 0.4), (2.0, 0.3)]),
 ]
+ONTONOTES = [
+    "CARDINAL", "DATE", "EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "MONEY", "NORP", "ORDINAL", "ORG",
+    "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK",
+]  # fmt: skip
 EVIL = [
     "<script>window.evil = 1</script>",
     '"><img src=x onerror="window.evil = 1">',
@@ -52,6 +56,30 @@ def make_example(
 
 def news(documents=12, **options):
     return make_example(generate_newswire(documents, seed=5), **options)
+
+
+def many_types():
+    """More types than colours, some with long names, and a long stage of training before a short one."""
+    types = [f"{name}{'_OF_SOMETHING' * (place % 3 > 1)}" for place, name in enumerate(ONTONOTES)]
+    random = np.random.default_rng(3)
+    sentences = [
+        TaggedSentence(sentence.tokens, _retyped(sentence.tags, types, random), sentence.document)
+        for sentence in generate_newswire(12, seed=5)
+    ]
+    epochs = [float(epoch) for epoch in range(1, 61)]
+    f1 = [(epoch, 0.9 - 0.4 * 0.9**epoch) for epoch in epochs]
+    loss = [(epoch, 300 / epoch) for epoch in epochs]
+    curves = [Curve("base", f1, loss), CURVES[1]]
+    return make_example(sentences, Labels.of_types(types, "BIOES"), curves=curves)
+
+
+def _retyped(tags, types, random):
+    found, kind = [], ""
+    for tag in tags:
+        if tag.startswith("B-"):
+            kind = types[int(random.integers(len(types)))]
+        found.append(tag if tag == "O" else f"{tag[:2]}{kind}")
+    return tuple(found)
 
 
 def evil_news(system="gspen"):

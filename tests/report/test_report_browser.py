@@ -1,6 +1,7 @@
 """The report in a real browser: it loads without errors, and filters, search, keys and details work."""
 
 import os
+import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from gspen_ner.labels import spans_of_tags
-from tests.report.report_examples import EVIL, evil_news, news
+from tests.report.report_examples import EVIL, evil_news, many_types, news
 
 PHONE = {"width": 360, "height": 740}
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+LABELS_IN_WORDS = r"[\w-]+ \d\.\d\d(, [\w-]+ \d\.\d\d)*"
+CHART_WORDS = (Path(__file__).parent / "chart_words.js").read_text()
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
@@ -173,8 +176,21 @@ def test_words_are_searched_whatever_their_case(page, example):
     assert page.count == len(wanted)
     assert page.numbers == wanted[:20]
     assert page.locator("#list .found").first.inner_text().lower() == word.lower()
+    hits = " ".join(example.file.sentences[wanted[0] - 1].tokens).lower().count(word.lower())
+    lanes = page.locator("#list li").first.locator(".lane")
+    assert lanes.first.locator(".found").count() == hits
+
+
+def test_where_nothing_is_found_all_can_be_shown_again(page, example):
+    assert not page.locator("#nothing").is_visible()
+    page.show("fixed")
     page.fill("#query", "no such words")
     assert (page.count, page.numbers) == (0, [])
+    assert not page.locator("#pages").is_visible()
+    page.get_by_role("button", name="Show all", exact=True).click()
+    assert page.count == len(example.file.sentences)
+    assert page.evaluate("document.activeElement.id") == "query"
+    assert not page.locator("#nothing").is_visible()
 
 
 def test_filters_add_up(page, example):
@@ -189,8 +205,15 @@ def test_details_show_marginals_and_the_document(page, example):
     number = changed(example, "fixed")[0]
     page.show("fixed")
     page.locator("#list .row button").first.click()
+    assert page.locator("#list li").first.locator(".lane b").all_inner_texts() == [
+        "Gold",
+        "CRF",
+        "CRF + GSPEN",
+    ]
     more = page.locator(".more")
-    assert [name.inner_text() for name in more.locator(".lane b").all()] == ["Gold", "CRF", "CRF + GSPEN"]
+    assert (
+        "B: begins an entity, I: inside one, E: ends one, S: one by itself, O: in none." in more.inner_text()
+    )
     sentence, prediction = example.file.sentences[number - 1], example.predictions[number - 1]
     if more.get_by_text("others").count():
         more.get_by_text("others").click()
@@ -304,20 +327,58 @@ def test_headings_go_down_one_level_at_a_time(page):
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-def test_everything_that_takes_the_focus_has_a_name(page):
+def test_a_screen_reader_has_a_name_for_every_control_and_words_for_every_picture(page):
     page.locator("#list .row button").first.click()
+    page.show("low")
+    page.locator("#list .row button").first.click()
+    page.evaluate("document.querySelectorAll('details').forEach((more) => { more.open = true; })")
     tree = page.context.new_cdp_session(page.page).send("Accessibility.getFullAXTree")["nodes"]
-    names = [
-        node["name"]["value"]
-        for node in tree
-        if any(
-            entry["name"] == "focusable" and entry["value"]["value"] for entry in node.get("properties", ())
-        )
-        and node["role"]["value"] != "RootWebArea"
-    ]
-    assert "Scores" in names
-    assert "Details of sentence 1" in names
-    assert all(names)
+    seen = [Seen(node) for node in tree if not node.get("ignored")]
+    controls = [node for node in seen if node.focusable and node.role != "RootWebArea"]
+    assert {node.role for node in controls} >= {
+        "searchbox", "combobox", "radio", "slider", "button", "region", "link", "DisclosureTriangle"
+    }  # fmt: skip
+    assert [node for node in controls if not node.name] == []
+    assert {"Search words", "Type", "Order", "Details of sentence 1", "The document"} <= {
+        n.name for n in controls
+    }
+    pictures = [node for node in seen if node.role in ("image", "img", "graphics-document")]
+    charts = {node.name for node in pictures if node.description}
+    assert charts == {
+        "What the global term changed", "F1 by type", "Reliability of confidences",
+        "Learning curve: F1 on dev", "Training loss", "Steps", "Residuals",
+    }  # fmt: skip
+    bars = [node for node in pictures if not node.description]
+    assert bars
+    assert [bar.name for bar in bars if not re.fullmatch(LABELS_IN_WORDS, bar.name)] == []
+    tables = [node for node in seen if node.role == "table"]
+    assert len(tables) == page.locator("table:visible").count()
+
+
+class Seen:
+    """A node of the tree that a screen reader gets."""
+
+    def __init__(self, node):
+        self.role = node["role"]["value"]
+        self.name = node.get("name", {}).get("value", "")
+        self.description = node.get("description", {}).get("value", "")
+        flags = {entry["name"]: entry["value"].get("value") for entry in node.get("properties", ())}
+        self.focusable = flags.get("focusable", False)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_no_words_of_a_chart_are_cut_or_overlap(open_page, width):
+    page = open_page(many_types().page)
+    page.set_viewport_size({"width": width, "height": 800})
+    cut, overlaps = page.evaluate(CHART_WORDS)
+    assert (cut, overlaps) == ([], [])
+
+
+def test_of_many_types_all_columns_are_seen(open_page):
+    page = open_page(many_types().page)
+    for name in ("CRF", "CRF + GSPEN"):
+        region = page.get_by_label(f"Confusions of {name}", exact=True)
+        assert region.evaluate("it => it.scrollWidth - it.clientWidth") == 0
 
 
 class TestPrinting:

@@ -12,6 +12,8 @@ import pytest
 from gspen_ner.labels import Labels
 from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.report.ner.sentences import unpacked
+from gspen_ner.report.ner.tables import confusion_table
+from gspen_ner.tasks.ner_confusion import Confusion
 from gspen_ner.tasks.ner_files import TaggedSentence
 from tests.report.report_examples import EVIL, evil_news, make_example, news
 
@@ -87,6 +89,25 @@ def test_every_chart_has_words_and_a_table(page):
     assert page.tags.count("desc") == page.tags.count("svg")
     assert page.tags.count("table") == 1 + 3 + 2  # scores; reliability, curves and inference; confusions
     assert "<caption>" in news(3).page
+
+
+def test_every_axis_says_what_it_is_of(example):
+    assert re.findall(r'class="axis">(.*?)</text>', example.page) == [
+        "F1, %",
+        *("share that is right", "confidence"),
+        *("F1 on dev, %", "base model, epoch", "global term, epoch"),
+        *("training loss", "base model, epoch"),
+        *("training loss", "global term, epoch"),
+        *("sentences", "steps that they took"),
+        *("residual (logarithmic)", "after so many steps"),
+    ]
+
+
+def test_one_invented_entity_is_a_faint_cell():
+    found = Confusion(("LOC", "ORG"), [[90, 0], [0, 50]], [0, 0], [0, 0], [1, 0])
+    shades = re.findall(r'<td class="(?:right)? ?heat-(\d)">(\S+?)</td>', confusion_table(found, "CRF"))
+    assert ("8", "90") in shades
+    assert ("1", "1") in shades
 
 
 def test_the_data_are_those_of_the_sentences(example, page):

@@ -33,7 +33,7 @@ def f1_chart(statistics: Statistics) -> str:
     least = min((low for low in lows if low is not None), default=0)
     ticks = round_ticks(min(100 * least, 90), 100, 4)
     names = [_short("all" if row is None else row) for row in rows]
-    left = 16 + 6.4 * max(map(len, names))
+    left = 16 + max(map(_width, names))
     height = _ROW * len(rows)
     frame = Frame(left, 4, WIDTH - 46, height, (ticks[0], 100), (0, 1))
     parts = [frame.x_axis(named(tick for tick in ticks if tick <= 100), "F1, %", grid=True)]
@@ -61,9 +61,9 @@ def scored_types(statistics: Statistics) -> list[str | None]:
 
 def reliability_chart(statistics: Statistics) -> str:
     """How often entities are right against how sure the systems are of them; dots grow with their number."""
-    frame = Frame(40, 10, WIDTH - 12, 328, (0, 1), (0, 1))
+    frame = Frame(40, 28, WIDTH - 12, 346, (0, 1), (0, 1))
     ticks = named(place / 5 for place in range(6))
-    parts = [frame.y_axis(ticks), frame.x_axis(ticks, "confidence")]
+    parts = [frame.y_axis(ticks, "share that is right"), frame.x_axis(ticks, "confidence")]
     parts.append(polyline(frame.at([(0, 0), (1, 1)]), "ideal"))
     x, y = frame.x(0.05) - 4, frame.y(0.05) - 4
     tilt = math.degrees(math.atan2(frame.y(1) - frame.y(0), frame.x(1) - frame.x(0)))
@@ -73,35 +73,52 @@ def reliability_chart(statistics: Statistics) -> str:
         most = max((size for _, _, size in bins), default=1)
         points = frame.at((confidence, accuracy) for confidence, accuracy, _ in bins)
         parts.append(polyline(points, f"line s{place}"))
-        for (x, y), (_, _, size) in zip(points, bins, strict=True):
+        for (x, y), (_, accuracy, size) in zip(points, bins, strict=True):
+            low, high = map(frame.y, share_interval(accuracy, size))
+            parts.append(element("line", x1=x, x2=x, y1=low, y2=high, class_=f"whisker thin s{place}"))
             parts.append(
                 element("circle", cx=x, cy=y, r=3 + 7 * math.sqrt(size / most), class_=f"bubble s{place}")
             )
-    said = "Share of right entities by confidence, in ten bins; on the diagonal, confidences are true."
-    return picture("Reliability of confidences", said, WIDTH, 362, "".join(parts))
+    said = (
+        "Share of right entities by confidence, in ten bins, with 95 % intervals; on the diagonal, "
+        "confidences are true."
+    )
+    return picture("Reliability of confidences", said, WIDTH, 380, "".join(parts))
+
+
+def share_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was seen in so many cases (Wilson's): wide where they are few.
+
+    Example:
+        >>> [round(end, 2) for end in share_interval(1.0, 2)]
+        [0.34, 1.0]
+    """
+    z = 1.96
+    centre = share + z * z / (2 * count)
+    spread = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    low, high = ((centre + sign * spread) / (1 + z * z / count) for sign in (-1, 1))
+    return max(low, 0.0), min(high, 1.0)
 
 
 def f1_curve(curves: Sequence[Curve]) -> str:
-    """F1 on dev by epoch, one stage behind the other."""
+    """F1 on dev by epoch, one stage beside the other; short ones get room too."""
     values = [100 * f1 for curve in curves for _, f1 in curve.f1]
     ticks = round_ticks(min(values), max(values), 4)
-    total = sum(_length(curve.f1) for curve in curves)
-    frame = Frame(40, 10, WIDTH - 12, 170, (0, max(total, 1)), (ticks[0], ticks[-1]))
-    parts = [frame.y_axis(named(ticks))]
-    x_ticks: list[tuple[float, str]] = []
-    before = 0.0
-    for curve in curves:
-        points = frame.at((before + epoch, 100 * f1) for epoch, f1 in curve.f1)
-        parts.append(_series(points, _system(curve.stage)))
-        length = _length(curve.f1)
-        x_ticks += [(before + tick, f"{tick:g}") for tick in _epoch_ticks(length, 3 if total > length else 6)]
-        before += length
-        if before < total:
-            x = frame.x(before)
-            parts.append(element("line", x1=x, x2=x, y1=frame.top, y2=frame.bottom, class_="border"))
-    parts.append(frame.x_axis(x_ticks, "epochs of " + ", then of ".join(_stage(c.stage) for c in curves)))
+    whole = Frame(40, 28, WIDTH - 12, 188, (0, 1), (ticks[0], ticks[-1]))
+    parts = [whole.y_axis(named(ticks), "F1 on dev, %")]
+    lengths = [max(_length(curve.f1), 1) for curve in curves]
+    rooms = [max(length, 0.4 * sum(lengths)) for length in lengths]
+    left = whole.left
+    for curve, length, room in zip(curves, lengths, rooms, strict=True):
+        right = left + (whole.right - whole.left) * room / sum(rooms)
+        frame = Frame(left, whole.top, right, whole.bottom, (0, length), whole.y_range)
+        parts.append(frame.x_axis(named(_count_ticks(length, 4)), f"{_stage(curve.stage)}, epoch"))
+        parts.append(_series(frame.at((epoch, 100 * f1) for epoch, f1 in curve.f1), _system(curve.stage)))
+        if curve is not curves[0]:
+            parts.append(element("line", x1=left, x2=left, y1=whole.top, y2=whole.bottom, class_="border"))
+        left = right
     said = f"F1 on the development data after each epoch, from {min(values):.1f} to {max(values):.1f} %."
-    return picture("Learning curve: F1 on dev", said, WIDTH, 206, "".join(parts))
+    return picture("Learning curve: F1 on dev", said, WIDTH, 224, "".join(parts))
 
 
 def loss_curve(curve: Curve) -> str:
@@ -109,13 +126,13 @@ def loss_curve(curve: Curve) -> str:
     values = [loss for _, loss in curve.loss]
     ticks = round_ticks(min(0.0, *values), max(values), 3)
     length = max(_length(curve.loss), 1)
-    frame = Frame(40, 10, WIDTH - 12, 96, (0, length), (ticks[0], ticks[-1]))
+    frame = Frame(40, 28, WIDTH - 12, 114, (0, length), (ticks[0], ticks[-1]))
     points = frame.at(curve.loss)
-    axes = frame.y_axis(named(ticks)) + frame.x_axis(
-        named(_epoch_ticks(length, 6)), f"training loss, {_stage(curve.stage)}, by epoch"
+    axes = frame.y_axis(named(ticks), "training loss") + frame.x_axis(
+        named(_count_ticks(length, 6)), f"{_stage(curve.stage)}, epoch"
     )
     said = f"Training loss, {_stage(curve.stage)}: from {values[0]:.3g} to {values[-1]:.3g}."
-    return picture("Training loss", said, WIDTH, 132, axes + _series(points, _system(curve.stage)))
+    return picture("Training loss", said, WIDTH, 150, axes + _series(points, _system(curve.stage)))
 
 
 def steps_chart(found: Convergence) -> str:
@@ -123,11 +140,11 @@ def steps_chart(found: Convergence) -> str:
     most = max(found.steps)
     ticks = round_ticks(0, most, 3)
     count = len(found.steps)
-    frame = Frame(48, 10, WIDTH - 12, 120, (-0.5, count - 0.5), (0, ticks[-1]))
+    frame = Frame(48, 28, WIDTH - 12, 138, (-0.5, count - 0.5), (0, ticks[-1]))
     bars = [
         element(
             "rect",
-            element("title", f"{size} sentences took {step} steps"),
+            element("title", f"steps: {step}, sentences: {size}"),
             x=frame.x(step - 0.38),
             y=frame.y(size),
             width=frame.x(0.38) - frame.x(-0.38),
@@ -138,9 +155,11 @@ def steps_chart(found: Convergence) -> str:
         if size
     ]
     every = max(1, math.ceil(count / 12))
-    x_axis = frame.x_axis(named(range(0, count, every)), "steps of inference")
+    axes = frame.y_axis(named(ticks), "sentences") + frame.x_axis(
+        named(range(0, count, every)), "steps that they took"
+    )
     said = f"Sentences by steps of inference, from 0 to {count - 1}."
-    return picture("Steps", said, WIDTH, 156, frame.y_axis(named(ticks)) + x_axis + "".join(bars))
+    return picture("Steps", said, WIDTH, 174, axes + "".join(bars))
 
 
 def residuals_chart(found: Convergence) -> str:
@@ -151,19 +170,19 @@ def residuals_chart(found: Convergence) -> str:
     low, high = math.floor(min(values)), math.ceil(max(values))
     high = max(high, low + 1)
     last = max(len(found.residuals) - 1, 1)
-    frame = Frame(48, 10, WIDTH - 12, 120, (0, last), (low, high))
+    frame = Frame(48, 28, WIDTH - 12, 138, (0, last), (low, high))
     every = math.ceil((high - low) / 4)
     y_ticks = [(float(power), f"{10.0**power:g}") for power in range(low, high + 1, every)]
     band = [(step, row[0]) for step, row in logs] + [(step, row[2]) for step, row in reversed(logs)]
     area = " ".join(f"{x:.2f},{y:.2f}" for x, y in frame.at(band))
     parts = [
-        frame.y_axis(y_ticks),
-        frame.x_axis(named(_epoch_ticks(last, 10)), "residual after so many steps"),
+        frame.y_axis(y_ticks, "residual (logarithmic)"),
+        frame.x_axis(named([0, *_count_ticks(last, 10)]), "after so many steps"),
     ]
     parts.append(element("polygon", points=area, class_="band s1"))
     parts.append(_series(frame.at((step, row[1]) for step, row in logs), 1))
     said = "Median residual of inference by step, and the range of the middle 80 % of the sentences."
-    return picture("Residuals", said, WIDTH, 156, "".join(parts))
+    return picture("Residuals", said, WIDTH, 174, "".join(parts))
 
 
 def changes_bar(changes: Changes) -> str:
@@ -191,7 +210,8 @@ def _length(points: Sequence[Point]) -> float:
     return math.ceil(max((epoch for epoch, _ in points), default=0))
 
 
-def _epoch_ticks(length: float, about: int) -> list[float]:
+def _count_ticks(length: float, about: int) -> list[float]:
+    """Whole numbers up to a length, without zero."""
     step = max(1, round_ticks(0, length, about)[1])
     return [number for number in range(0, int(length) + 1) if number % step == 0 and number]
 
@@ -201,11 +221,16 @@ def _system(stage: str) -> int:
 
 
 def _stage(stage: str) -> str:
-    return {"base": "the base model", "term": "the global term"}.get(stage, stage)
+    return {"base": "base model", "term": "global term"}.get(stage, stage)
 
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _width(name: str) -> float:
+    """About the width of a type's name; capitals are wider."""
+    return sum(8.6 if letter.isupper() else 6.8 for letter in name)
 
 
 def _log(value: float) -> float:

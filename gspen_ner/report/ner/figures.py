@@ -24,7 +24,7 @@ def figures(statistics: Statistics) -> str:
         _figure(
             "Are confidences true?",
             "Of entities with a confidence of 0.8, eight in ten should be right: on the dashed line. Larger "
-            f"dots stand for more entities. {_calibration(statistics)}",
+            f"dots stand for more entities, lines up and down are 95 % intervals. {_calibration(statistics)}",
             legend + charts.reliability_chart(statistics),
             tables.calibration_table(statistics),
         ),
@@ -39,9 +39,13 @@ def figures(statistics: Statistics) -> str:
 
 
 def _calibration(statistics: Statistics) -> str:
-    return "Confidences are off by, on average (ECE): " + ", ".join(
-        f"{name} {tables.percent(assessment.calibration.ece)} %"
-        for name, assessment in zip(statistics.names, statistics.assessments, strict=True)
+    return (
+        "Confidences are off by, on average (ECE): "
+        + ", ".join(
+            f"{name} {tables.percent(assessment.calibration.ece)} %"
+            for name, assessment in zip(statistics.names, statistics.assessments, strict=True)
+        )
+        + "."
     )
 
 
@@ -49,7 +53,7 @@ def _learning(curves: list[Curve]) -> str:
     losses = [charts.loss_curve(curve) for curve in curves if curve.loss]
     return _figure(
         "Learning curves",
-        "F1 on the development data after each epoch of training.",
+        "F1 on the development data after each epoch of training, and the loss that was minimised.",
         charts.f1_curve(curves) + "".join(losses),
         tables.curves_table(curves),
     )
@@ -77,7 +81,8 @@ def _confusions(statistics: Statistics) -> str:
     return _figure(
         "What is taken for what",
         "Rows are gold types, columns what the system says; stronger shades are larger shares of a row. "
-        "“Boundary”: the right type, but not exactly its words. The last row: entities where there are none.",
+        "“Boundary”: the right type, but not exactly its words. The last row: entities where there are none, "
+        "shaded by their share of the column.",
         f'<div class="pair">{"".join(drawn)}</div>',
         class_="wide",
     )

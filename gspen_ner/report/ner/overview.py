@@ -12,7 +12,7 @@ from gspen_ner.report.ner.tables import gain, interval, percent
 def overview(statistics: Statistics) -> str:
     """Tiles with numbers, the bar of changes, and a sentence on the data."""
     tiles = [
-        _tile(name, percent(score.f1), f"F1, 95 %: {interval(intervals[None])}", f"s{place}")
+        _tile(name, percent(score.f1), f"F1; 95 % interval {interval(intervals[None])}", f"s{place}")
         for place, (name, score, intervals) in enumerate(
             zip(statistics.names, statistics.scores(None), statistics.intervals.systems, strict=True)
         )
@@ -38,9 +38,9 @@ def overview(statistics: Statistics) -> str:
 def _gain(statistics: Statistics) -> str:
     before, after = statistics.scores(None)
     found = statistics.intervals
-    words = f"95 %: {interval(found.difference[None], signed=True)}"
+    words = f"F1 points; 95 % interval {interval(found.difference[None], signed=True)}"
     if found.better is not None:
-        words += f"; higher in {100 * found.better:.0f} % of the draws"
+        words += f"; a gain in {100 * found.better:.0f} % of the draws"
     return _tile("Gain", gain(after.f1 - before.f1), words, "gain")
 
 

@@ -91,12 +91,13 @@ class Frame:
             parts.append(text(name, (self.left + self.right) / 2, self.bottom + 30, "middle", "axis"))
         return "".join(parts)
 
-    def y_axis(self, ticks: Sequence[tuple[float, str]]) -> str:
-        """Names of values left of the area, and lines across it."""
-        lines = [self._line(self.left, self.y(value), self.right, self.y(value)) for value, _ in ticks]
-        return "".join(
-            [*lines, *(text(words, self.left - 6, self.y(value) + 3.5, "end") for value, words in ticks)]
-        )
+    def y_axis(self, ticks: Sequence[tuple[float, str]], name: str = "") -> str:
+        """Names of values left of the area, lines across it, and above it what they are values of."""
+        parts = [self._line(self.left, self.y(value), self.right, self.y(value)) for value, _ in ticks]
+        parts += [text(words, self.left - 6, self.y(value) + 3.5, "end") for value, words in ticks]
+        if name:
+            parts.append(text(name, 4, self.top - 15, "start", "axis"))
+        return "".join(parts)
 
     def _line(self, x1: float, y1: float, x2: float, y2: float) -> str:
         return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="grid")

@@ -14,6 +14,7 @@ from gspen_ner.tasks.ner_confusion import Confusion
 from gspen_ner.tasks.ner_intervals import Interval
 
 SHADES = 8  # classes heat-1 ... heat-8 of the style sheet
+_MANY = 8  # types, whose names then stand upright
 
 
 def scores_table(statistics: Statistics) -> str:
@@ -74,7 +75,11 @@ def convergence_table(found: Convergence) -> str:
 
 
 def confusion_table(found: Confusion, name: str) -> str:
-    """Rows are gold types, columns what they were taken for; shades grow with the share of the row."""
+    """Rows are gold types, columns what they were taken for; shades grow with the share of the row.
+
+    In the last row, of entities that are none, they grow with the share of the column, so that a single one
+    is faint.
+    """
     types = [place for place, kind in enumerate(found.types) if _occurs(found, place)]
     head = ["gold", *(found.types[place] for place in types), "boundary", "missed"]
     rows = []
@@ -87,11 +92,15 @@ def confusion_table(found: Confusion, name: str) -> str:
             for count, other in zip(counts, [*types, None, None], strict=True)
         ]
         rows.append(f'<tr><th scope="row">{escape(found.types[place])}</th>{"".join(cells)}</tr>')
-    invented = [found.invented[place] for place in types]
-    cells = [_count(count, max(sum(invented), 1), "") for count in invented]
+    cells = [_count(found.invented[place], _said(found, place), "") for place in types]
     rows.append(f'<tr><th scope="row">nothing</th>{"".join(cells)}<td></td><td></td></tr>')
     inside = f"<caption>{escape(name)}</caption>{_head(head)}<tbody>{''.join(rows)}</tbody>"
-    return f'<table class="confusion">{inside}</table>'
+    return f'<table class="confusion{" many" if len(types) >= _MANY else ""}">{inside}</table>'
+
+
+def _said(found: Confusion, place: int) -> int:
+    """How often the system says a type."""
+    return sum(row[place] for row in found.taken_for) + found.boundaries[place] + found.invented[place]
 
 
 def _occurs(found: Confusion, place: int) -> bool:

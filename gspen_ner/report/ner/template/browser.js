@@ -56,6 +56,7 @@ function itemOf(number) {
   const toggle = make("button", "", "▸");
   toggle.type = "button";
   toggle.dataset.number = number;
+  toggle.setAttribute("aria-expanded", "false");
   toggle.setAttribute("aria-label", `Details of sentence ${number + 1}`);
   const rows = laneRows(sentence, true, query());
   const row = make("div", "row", make("span", "number", String(number + 1)), rows, tagsOf(sentence), toggle);
@@ -67,14 +68,17 @@ function itemOf(number) {
   return item;
 }
 
-/** Open one sentence and close the others; null closes all. */
+/** Open one sentence, each lane by itself, and close the others; null closes all. */
 function open(number) {
   state.open = number;
   for (const toggle of byId("list").querySelectorAll(".row button")) {
     const mine = Number(toggle.dataset.number) === number;
-    const item = toggle.closest("li");
-    item.querySelector(".more")?.remove();
+    if (toggle.getAttribute("aria-expanded") === String(mine)) continue;
     toggle.setAttribute("aria-expanded", String(mine));
+    const item = toggle.closest("li");
+    const sentence = report.sentences[toggle.dataset.number];
+    item.querySelector(".lanes").replaceWith(laneRows(sentence, !mine, query()));
+    item.querySelector(".more")?.remove();
     if (mine) {
       item.append(detailsOf(number, goTo));
       scrollToHere(item.querySelector(".document"));
@@ -88,13 +92,15 @@ function scrollToHere(document) {
   if (before) document.scrollTop = before.offsetTop - document.offsetTop;
 }
 
+function clearFilters() {
+  byId("controls").reset();
+  state.status = "all";
+  refresh();
+}
+
 /** Open a sentence wherever it is; filters that hide it are taken away. */
 function goTo(number) {
-  if (!state.shown.includes(number)) {
-    byId("controls").reset();
-    state.status = "all";
-    refresh();
-  }
+  if (!state.shown.includes(number)) clearFilters();
   state.page = Math.floor(state.shown.indexOf(number) / PAGE_SIZE);
   showPage();
   open(number);
@@ -107,7 +113,7 @@ function goTo(number) {
 function list(first, count) {
   byId("list").replaceChildren(...state.shown.slice(first, first + count).map(itemOf));
   byId("list").start = first + 1;
-  open(null);
+  state.open = null;
 }
 
 function showPage() {
@@ -118,6 +124,8 @@ function showPage() {
   byId("page").textContent = `Page ${state.page + 1} of ${pages}`;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page === pages - 1;
+  byId("pages").hidden = pages === 1;
+  byId("nothing").hidden = state.shown.length > 0;
 }
 
 /** Filter anew, from the first page on. */
@@ -195,6 +203,10 @@ byId("controls").addEventListener("input", (event) => {
   refresh();
 });
 byId("controls").addEventListener("submit", (event) => event.preventDefault());
+byId("clear").addEventListener("click", () => {
+  clearFilters();
+  byId("query").focus();
+});
 byId("previous").addEventListener("click", () => turn(-1));
 byId("next").addEventListener("click", () => turn(1));
 document.addEventListener("keydown", onKey);

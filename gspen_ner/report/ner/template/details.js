@@ -1,4 +1,4 @@
-// What is shown of one sentence when it is opened: all lanes, inference, marginals, and its document.
+// What is shown of one sentence when it is opened: marginals, inference, and its document.
 
 const documents = new Map();
 report.sentences.forEach((sentence, number) => {
@@ -38,10 +38,9 @@ function documentAround(number, goTo) {
 function detailsOf(number, goTo) {
   const sentence = report.sentences[number];
   const more = make("div", "more");
-  more.append(part("Entities", laneRows(sentence, false, "")));
   if (sentence.m) {
     const title = hasTerm ? "Labels before and after the global term" : "Labels";
-    more.append(part(title, ...marginalsTable(sentence)));
+    more.append(part(title, make("p", "quiet", prefixesInWords()), ...marginalsTable(sentence)));
   }
   if (sentence.r) more.append(part("Inference", make("p", "quiet", inferenceWords(sentence))));
   const whole = documents.get(sentence.d);

@@ -27,10 +27,12 @@ const sameSpans = (some, others) =>
 /** Tokens as text, with what was searched for underlined. */
 function words(tokens, query) {
   const text = tokens.join(" ");
-  const at = query ? text.toLowerCase().indexOf(query) : -1;
-  if (at < 0) return [text];
-  const found = make("span", "found", text.slice(at, at + query.length));
-  return [text.slice(0, at), found, text.slice(at + query.length)];
+  const parts = [];
+  let from = 0;
+  for (let at; query && (at = text.toLowerCase().indexOf(query, from)) >= 0; from = at + query.length) {
+    parts.push(text.slice(from, at), make("span", "found", text.slice(at, at + query.length)));
+  }
+  return [...parts, text.slice(from)];
 }
 
 /** One entity: the surer, the stronger its colour. */

@@ -27,11 +27,18 @@ function labelColour(label) {
 
 const isOutside = (pairs) => pairs.some(([label, p]) => report.labels[label] === "O" && p >= LIKELY);
 
+const PREFIXES = { B: "begins an entity", I: "inside one", E: "ends one", S: "one by itself", O: "in none" };
+
+/** What the letters before the types mean, of those that the labels have. */
+function prefixesInWords() {
+  const used = Object.keys(PREFIXES).filter((letter) => report.labels.some((name) => name[0] === letter));
+  return `${used.map((letter) => `${letter}: ${PREFIXES[letter]}`).join(", ")}.`;
+}
+
 /** One bar; its numbers are also there as text. */
 function stack(pairs) {
   const said = pairs.map(([label, p]) => `${report.labels[label]} ${p.toFixed(2)}`).join(", ");
   const bar = make("div", "stack");
-  bar.title = said;
   bar.setAttribute("role", "img");
   bar.setAttribute("aria-label", said);
   // In the order of the labels, so that two bars of one token can be compared.
@@ -39,6 +46,7 @@ function stack(pairs) {
     const name = make("b", "", report.labels[label]); // shown where there is room
     const part = make("span", labelColour(label), name, make("i", "", ` ${p.toFixed(2)}`));
     part.style.setProperty("--share", p.toFixed(4));
+    part.title = said; // for the mouse; on the bar itself it would be read out after the label, once more
     bar.append(part);
   }
   return bar;
