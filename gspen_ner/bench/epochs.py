@@ -147,7 +147,7 @@ def _multilabel(name: str, whole: int) -> Callable[[Path, int], Iterator[Contest
         data = _cut(read_source(recipe.data), rows)
         systems = MultilabelSystems(recipe, data, 1, folder)
         paper = MultilabelSystems(_by_messages(recipe), data, 1, folder)
-        train = systems.scored["train"]
+        train = systems.rows["train"]
         yield Contestant("Struct", systems.struct, train, recipe.struct)
         yield Contestant(BY_MESSAGES, paper.struct, train, recipe.struct)
         for system in ("SPEN", "GSPEN"):
