@@ -7,7 +7,7 @@
     GSPEN      Struct + a global term                <f, p> + T(f, p) + tau H(p) over the graph
 
 What a system stands on stays as it is: parts without anything to learn are in evaluation mode, always, but
-for a scorer whose dropout is wanted in training, so that what learns on top of it has errors to mend.
+where the dropout of scores is wanted in training, so that what learns on top of them has errors to mend.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class GraphSystem(nn.Module):
         scorer: from inputs to scores of nodes; if not given, the inputs are these scores.
         temperature: weight of the entropy in Struct's training.
         cost: weight of the Hamming cost in Struct's training.
-        draws: keep the scorer's dropout in training, even if it learns nothing.
+        draws: keep the dropout of scorer and pairs in training, even if they learn nothing.
 
     Example:
         >>> import torch
@@ -103,7 +103,7 @@ class GraphSystem(nn.Module):
         super().train(mode)
         for part in self.children():
             learns = any(weight.requires_grad for weight in part.parameters())
-            if not learns and not (self.draws and part is self.scorer):
+            if not learns and (part is self.head or not self.draws):
                 part.eval()
         return self
 

@@ -1,6 +1,7 @@
 """`gspen-ner train` on a multilabel task as a user meets it: a tiny run of all systems on generated rows."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -153,6 +154,21 @@ def test_gspen_keeps_what_it_stands_on(trained):
     assert {name.split(".")[0] for name in learned} == {"pairs"}
     mine, its = systems.gspen.head.term.state_dict(), systems.spen.head.term.state_dict()
     assert all((mine[name] == its[name]).all() for name in its)
+
+
+def test_gspens_term_learns_on_over_structs_pairs(trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/seed-1/gspen")
+    recipe = load_recipe(
+        write(tmp_path / "tiny.yaml", gspen=TINY["gspen"] | {"learns": "term", "max_updates": 1})
+    )
+    data = generate_multilabel((120, 60, 60), 30, 6, 0)
+    systems = MultilabelSystems(recipe, data, 1, tmp_path / "run/seed-1")
+    assert systems.gspen.pairs is systems.struct.pairs
+    learned = {name for name, weight in systems.gspen.named_parameters() if weight.requires_grad}
+    assert {name.split(".")[0] for name in learned} == {"head"}
+    moved = systems.gspen.head.term.mlp.input.weight - systems.spen.head.term.mlp.input.weight
+    assert 0 < moved.abs().max() < 0.01, "an update away from where it started"
 
 
 @pytest.mark.parametrize(

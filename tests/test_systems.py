@@ -122,6 +122,11 @@ def test_parts_that_learn_nothing_have_no_dropout(labels):
     system.train()
     assert system.pairs.training
     assert system(inputs, labels).loss == system(inputs, labels).loss
+    system.draws = True
+    system.train()
+    assert system(inputs, labels).loss != system(inputs, labels).loss
+    system.eval()
+    assert system(inputs, labels).loss == system(inputs, labels).loss
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])

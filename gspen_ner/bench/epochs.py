@@ -1,7 +1,7 @@
 """Systems of the graph tasks whose training epochs can be timed.
 
 They are those of a run of `gspen-ner train` if one is given, so that inference takes as many steps as at the
-end of their training. Else each has been trained for a few updates, on what has been trained for a few itself,
+end of their training. Else each has been trained for a few updates, on what was trained for a few itself,
 with the real data where `GSPEN_DATA` names them, or generated ones of the published size.
 """
 

@@ -1,7 +1,8 @@
 """The five systems on one multilabel data set, each standing on the ones before it.
 
     Unary -> Struct -> NLStruct
-          -> SPEN -> GSPEN: pairs learned under the SPEN, which stays as it is
+          -> SPEN -> GSPEN: pairs learned under the SPEN, which stays as it is; or its term learned on, over
+                            Struct's pairs
 
 The graph is a star: the most frequent label in the middle, all others around it. Predictions are the labels
 whose belief is above a threshold, chosen on dev.
@@ -127,7 +128,7 @@ class MultilabelSystems:
 
     @cached_property
     def gspen(self) -> GraphSystem:
-        """Pairs under the SPEN's term."""
+        """Pairs and the SPEN's term, one of which learns."""
         settings = self.recipe.gspen
 
         def make() -> GraphSystem:
@@ -135,8 +136,9 @@ class MultilabelSystems:
             assert spen is not None
             head = self._term(settings.inference)
             head.term.load_state_dict(spen.term.state_dict())
-            head.requires_grad_(False)
-            return self._over_unary(self.over_star, self._pairs(settings), head)
+            if settings.learns == "term":
+                return self._over_unary(self.over_star, frozen(self.struct.pairs), head)
+            return self._over_unary(self.over_star, self._pairs(settings), head.requires_grad_(False))
 
         return self._system("gspen", make, settings)
 

@@ -61,8 +61,11 @@ class LabelTermSettings(SystemTraining):
 
 
 class OverTermSettings(PairNetSettings, SystemTraining):
-    """GSPEN: tables of pairs under the frozen SPEN."""
+    """GSPEN: tables of pairs and the SPEN's term."""
 
+    learns: Literal["pairs", "term"] = Field(
+        "pairs", description="new pairs under the frozen SPEN (the paper's); or its term, over Struct's pairs"
+    )
     inference: Inference = Inference(temperature=0.1)
 
 
