@@ -140,7 +140,7 @@ def test_with_draws_unary_errs_anew_in_training_and_only_there(draws, tmp_path):
     torch.testing.assert_close(predictions(struct, data.dev.features, "marginals"), unary)
     rows = data.train.features, data.train.labels
     struct.train()
-    assert (struct(*rows).loss == struct(*rows).loss) is not draws
+    assert bool(struct(*rows).loss != struct(*rows).loss) is draws
     struct.eval()
     assert struct(*rows).loss == struct(*rows).loss
     assert not any(weight.requires_grad for weight in struct.scorer.parameters())
