@@ -9,7 +9,13 @@ from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.head import GSPENHead, HeadLoss
 from gspen_ner.kernels import Backend, available_backends, register_backend, unregister_backend, use_backend
 from gspen_ner.labels import Labels, Span, spans_of_tags, tags_of_spans
-from gspen_ner.losses import fixed_point_likelihood, linear_hinge, negative_log_likelihood, structured_hinge
+from gspen_ner.losses import (
+    fixed_point_f1,
+    fixed_point_likelihood,
+    linear_hinge,
+    negative_log_likelihood,
+    structured_hinge,
+)
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex, Tree
@@ -69,6 +75,7 @@ __all__ = [
     "available_backends",
     "conll_f1",
     "decode_spans",
+    "fixed_point_f1",
     "fixed_point_likelihood",
     "hamming_cost",
     "likely_spans",

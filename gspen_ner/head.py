@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from gspen_ner.decode import label_lists
-from gspen_ner.losses import fixed_point_likelihood, positive_part, structured_hinge
+from gspen_ner.losses import fixed_point_f1, fixed_point_likelihood, positive_part, structured_hinge
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
@@ -52,7 +52,7 @@ class GSPENHead(nn.Module):
         solver: how inference is done; mirror descent with backtracking by default.
         temperature: weight of the entropy.
         cost: weight of the Hamming cost in training; 0 trains without a margin.
-        loss: `"hinge"` (the paper's) or `"fixed_point"` (likelihood at the solution).
+        loss: `"hinge"` (the paper's), `"fixed_point"` (likelihood at the solution) or `"f1"` (F1 there).
         positive_part: cut negative losses off, as the paper does.
         max_steps, tolerance, stop: see `solve`.
 
@@ -75,7 +75,7 @@ class GSPENHead(nn.Module):
         *,
         temperature: float = 1.0,
         cost: float = 1.0,
-        loss: Literal["hinge", "fixed_point"] = "hinge",
+        loss: Literal["hinge", "fixed_point", "f1"] = "hinge",
         positive_part: bool = True,
         max_steps: int = 10,
         tolerance: float = 1e-2,
@@ -84,7 +84,7 @@ class GSPENHead(nn.Module):
         super().__init__()
         if not cost >= 0:
             raise ValueError(f"cost must not be negative, got {cost}")
-        losses = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood}
+        losses = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1": fixed_point_f1}
         if loss not in losses:
             raise ValueError(f"loss must be one of {sorted(losses)}, got {loss!r}")
         self.term = term

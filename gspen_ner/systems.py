@@ -6,7 +6,8 @@
     NLStruct   Struct + a nonlinear function         T'(f * p) over the graph
     GSPEN      Struct + a global term                <f, p> + T(f, p) + tau H(p) over the graph
 
-What a system stands on stays as it is: parts without anything to learn are in evaluation mode, always.
+What a system stands on stays as it is: parts without anything to learn are in evaluation mode, always, but
+where the dropout of scores is wanted in training, so that what learns on top of them has errors to mend.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class GraphSystem(nn.Module):
         scorer: from inputs to scores of nodes; if not given, the inputs are these scores.
         temperature: weight of the entropy in Struct's training.
         cost: weight of the Hamming cost in Struct's training.
+        draws: keep the dropout of scorer and pairs in training, even if they learn nothing.
 
     Example:
         >>> import torch
@@ -91,15 +93,17 @@ class GraphSystem(nn.Module):
         *,
         temperature: float = 1.0,
         cost: float = 1.0,
+        draws: bool = False,
     ) -> None:
         super().__init__()
         self.polytope, self.pairs, self.head, self.scorer = polytope, pairs, head, scorer
-        self.temperature, self.cost = temperature, cost
+        self.temperature, self.cost, self.draws = temperature, cost, draws
 
     def train(self, mode: bool = True) -> GraphSystem:
         super().train(mode)
         for part in self.children():
-            if not any(weight.requires_grad for weight in part.parameters()):
+            learns = any(weight.requires_grad for weight in part.parameters())
+            if not learns and (part is self.head or not self.draws):
                 part.eval()
         return self
 

@@ -4,12 +4,15 @@ import json
 
 import pytest
 import torch
+import yaml
+from safetensors.torch import load_file
 
 from gspen_ner.bench import epochs, run_times
 from gspen_ner.bench.epochs import BY_MESSAGES, UPDATES, TimedTask, timed_tasks
 from gspen_ner.bench.run_times import PAPER_SECONDS, as_table, time_task
 from gspen_ner.hosts.huggingface.system_trainer import Trained
 from gspen_ner.polytopes import LocalPolytope, Tree
+from tests.test_cli_multilabel import TINY as MULTILABEL
 from tests.tiny import gspen_ner
 
 
@@ -108,8 +111,32 @@ def test_contestants_are_the_recipes_systems_a_little_trained(name, monkeypatch,
     assert not all(torch.equal(weight, before[key]) for key, weight in struct.pairs.named_parameters())
 
 
+def test_systems_of_a_run_are_timed_as_they_are(monkeypatch, tmp_path):
+    monkeypatch.delenv("GSPEN_DATA", raising=False)
+    (tmp_path / "bibtex.yaml").write_text(
+        yaml.safe_dump(MULTILABEL | {"seeds": [4], "systems": ["struct", "spen"]})
+    )
+    run = tmp_path / "runs" / "bibtex"
+    assert gspen_ner("train", tmp_path / "bibtex.yaml", "--output", run).exit_code == 0
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    tasks = {task.name: task for task in timed_tasks(tmp_path / "runs")}
+    assert [tasks[name].data for name in ("Bibtex", "Bookmarks")] == ["generated, trained", "generated"]
+    found = {one.name: one for one in tasks["Bibtex"].contestants(tmp_path / "unused", 50)}
+    assert list(found) == ["Struct", BY_MESSAGES, "SPEN"], "what the run has"
+    for name in ("Struct", BY_MESSAGES, "SPEN"):
+        weights = load_file(run / "seed-4" / name.partition(",")[0].lower() / "model.safetensors")
+        learned = {
+            key: weight for key, weight in found[name].system.named_parameters() if weight.requires_grad
+        }
+        assert weights.keys() == learned.keys()
+        assert all(torch.equal(weights[key], learned[key]) for key in weights)
+        assert len(found[name].examples) == 50
+    found["SPEN"].train(1)
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+
+
 def test_the_command_shows_a_table_and_writes_json(monkeypatch, tmp_path):
-    monkeypatch.setattr(epochs, "timed_tasks", lambda: [TimedTask("Bibtex", "made up", 1000, made_up)])
+    monkeypatch.setattr(epochs, "timed_tasks", lambda runs: [TimedTask("Bibtex", "made up", 1000, made_up)])
     monkeypatch.setattr(run_times, "time_ner", None)
     result = gspen_ner("bench", "table", "--quick", "--json", tmp_path / "table.json")
     assert result.exit_code == 0, result.output

@@ -1,16 +1,16 @@
 """`gspen-ner train` on a multilabel task as a user meets it: a tiny run of all systems on generated rows."""
 
 import json
+import shutil
 
 import pytest
 import torch
 import yaml
 from PIL import Image
-from safetensors.torch import load_file
 
 from gspen_ner.experiments import multilabel_systems
 from gspen_ner.experiments.multilabel_systems import MultilabelSystems
-from gspen_ner.hosts.huggingface.system_trainer import predictions
+from gspen_ner.hosts.huggingface.system_trainer import predictions, train_system
 from gspen_ner.recipe import load_recipe
 from gspen_ner.tasks.multilabel import best_threshold, example_f1, generate_multilabel
 from tests.tiny import gspen_ner
@@ -95,9 +95,8 @@ def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(
     systems = MultilabelSystems(recipe, data, 1, folder / "seed-1")
     for result in results_of(folder)[: len(SYSTEMS)]:
         system = getattr(systems, result["system"])
-        rows = systems.rows if result["system"] == "unary" else systems.scored
         dev, test = (
-            predictions(system, rows[split].inputs, "marginals")[..., 1] for split in ("dev", "test")
+            predictions(system, systems.rows[split].inputs, "marginals")[..., 1] for split in ("dev", "test")
         )
         threshold, f1 = best_threshold(dev, data.dev.labels)
         assert threshold == pytest.approx(result["threshold"])
@@ -105,22 +104,46 @@ def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(
         assert 100 * example_f1(test, data.test.labels, threshold) == pytest.approx(result["test_f1"])
 
 
-def test_with_folds_systems_learn_from_scores_of_unaries_that_have_not_seen_the_row(tmp_path):
-    recipe = load_recipe(write(tmp_path / "tiny.yaml", folds=3))
+def test_a_refit_learns_from_dev_too_with_what_dev_has_chosen(trained, tmp_path, monkeypatch):
+    calls = []
+
+    def watched(system, train, dev, score, training, *rest):
+        calls.append((len(train), training.max_updates))
+        return train_system(system, train, dev, score, training, *rest)
+
+    recipe = write(tmp_path / "tiny.yaml", refit=True, seeds=[1], systems=["struct"])
+    monkeypatch.setattr(multilabel_systems, "train_system", watched)
+    result = gspen_ner("train", recipe, "--output", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    first = results_of(trained[0])[:2]
+    again = results_of(tmp_path / "run")
+    for before, after in zip(first, again, strict=True):
+        stored = json.loads((tmp_path / "run/seed-1/refitted" / after["system"] / "result.json").read_text())
+        assert {key: after[key] for key in ("threshold", "dev_f1", "test_f1")} == {
+            key: before[key] for key in ("threshold", "dev_f1", "test_f1")
+        }
+        assert stored["threshold"] == before["threshold"]
+        assert after["refitted_f1"] == stored["test_f1"]
+    assert calls == [(120, 60), (120, 20), *((180, before["updates"] * 3 // 2) for before in first)]
+    assert "test F1, refitted" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_with_draws_unary_errs_anew_in_training_and_only_there(draws, tmp_path):
+    changes = {"draws": draws, "unary": TINY["unary"] | {"input_dropout": 0.5, "max_updates": 1}}
     data = generate_multilabel((120, 60, 60), 30, 6, 0)
-    systems = MultilabelSystems(recipe, data, 1, tmp_path / "seed-1")
-    scores = systems.scored["train"].inputs[:, 30:]
-    assert (systems.scored["train"].inputs[:, :30] == data.train.features).all()
-    for fold in range(3):
-        folder = tmp_path / "seed-1" / f"unary-fold-{fold}"
-        unary = systems._new_unary()
-        unary.load_state_dict(load_file(folder / "model.safetensors"))
-        own = predictions(unary, data.train.features, "scores")[..., 1]
-        same = (scores == own).all(1)
-        assert same[fold::3].all(), "its part"
-        assert not same[(fold + 1) % 3 :: 3].any(), "and no other"
-    own = predictions(systems.unary, data.dev.features, "scores")[..., 1]
-    assert (systems.scored["dev"].inputs[:, 30:] == own).all()
+    systems = MultilabelSystems(load_recipe(write(tmp_path / "tiny.yaml", **changes)), data, 1, tmp_path)
+    unary = predictions(systems.unary, data.dev.features, "marginals")
+    struct = systems.struct
+    torch.nn.init.zeros_(struct.pairs.tables.weight)
+    torch.nn.init.zeros_(struct.pairs.tables.bias)
+    torch.testing.assert_close(predictions(struct, data.dev.features, "marginals"), unary)
+    rows = data.train.features, data.train.labels
+    struct.train()
+    assert bool(struct(*rows).loss != struct(*rows).loss) is draws
+    struct.eval()
+    assert struct(*rows).loss == struct(*rows).loss
+    assert not any(weight.requires_grad for weight in struct.scorer.parameters())
 
 
 def test_gspen_keeps_what_it_stands_on(trained):
@@ -131,6 +154,21 @@ def test_gspen_keeps_what_it_stands_on(trained):
     assert {name.split(".")[0] for name in learned} == {"pairs"}
     mine, its = systems.gspen.head.term.state_dict(), systems.spen.head.term.state_dict()
     assert all((mine[name] == its[name]).all() for name in its)
+
+
+def test_gspens_term_learns_on_over_structs_pairs(trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/seed-1/gspen")
+    recipe = load_recipe(
+        write(tmp_path / "tiny.yaml", gspen=TINY["gspen"] | {"learns": "term", "max_updates": 1})
+    )
+    data = generate_multilabel((120, 60, 60), 30, 6, 0)
+    systems = MultilabelSystems(recipe, data, 1, tmp_path / "run/seed-1")
+    assert systems.gspen.pairs is systems.struct.pairs
+    learned = {name for name, weight in systems.gspen.named_parameters() if weight.requires_grad}
+    assert {name.split(".")[0] for name in learned} == {"head"}
+    moved = systems.gspen.head.term.mlp.input.weight - systems.spen.head.term.mlp.input.weight
+    assert 0 < moved.abs().max() < 0.01, "an update away from where it started"
 
 
 @pytest.mark.parametrize(

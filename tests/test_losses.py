@@ -11,6 +11,8 @@ from gspen_ner import (
     Objective,
     PaddedMLP,
     Parts,
+    Simplex,
+    fixed_point_f1,
     fixed_point_likelihood,
     hamming_cost,
     linear_hinge,
@@ -188,3 +190,24 @@ def test_without_temperature_the_linear_hinge_is_the_svm_s():
     losses.sum().backward()
     expected = CHAIN.vertex(best, f) - CHAIN.vertex(GOLD, f)
     torch.testing.assert_close(f.nodes.grad, expected.nodes)
+
+
+def test_the_f1_at_the_fixed_point_and_its_gradient_are_those_of_the_marginals():
+    torch.manual_seed(2)
+    mask, gold = torch.ones(3, 4, dtype=torch.bool), torch.randint(0, 3, (3, 4))
+    nodes = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
+    objective = Objective(Parts(nodes), Simplex(mask), None, Context(mask), temperature=0.5)
+    loss = fixed_point_f1(objective, solve(objective.detach(), MirrorDescent()), gold)
+    found, right = (nodes / 0.5).softmax(-1)[..., 1:], torch.nn.functional.one_hot(gold, 3)[..., 1:]
+    expected = 1 - 2 * (found * right).sum((1, 2)) / (found.sum((1, 2)) + right.sum((1, 2)))
+    torch.testing.assert_close(loss, expected)
+    (mine,), (exact,) = (torch.autograd.grad(value.sum(), nodes) for value in (loss, expected))
+    torch.testing.assert_close(mine, exact, atol=2e-3, rtol=0)  # a difference, not a limit
+    assert exact.abs().max() > 0.1
+
+
+def test_the_f1_at_the_fixed_point_needs_entropy():
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    objective = Objective(Parts(torch.zeros(1, 2, 2)), Simplex(mask), None, Context(mask), temperature=0.0)
+    with pytest.raises(ValueError, match="positive temperature"):
+        fixed_point_f1(objective, solve(objective, MirrorDescent(), max_steps=1), torch.tensor([[0, 1]]))

@@ -90,12 +90,27 @@ def test_a_term_learns_over_frozen_tables(pairs, scores, labels, term):
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_features_are_flipped_in_training_only():
-    net = FeatureNet(num_features=200, num_nodes=5, input_dropout=0.0, hidden_dropout=0.0, flips=0.5)
+@pytest.mark.parametrize(
+    "net",
+    [
+        FeatureNet(num_features=200, num_nodes=5, input_dropout=0.0, hidden_dropout=0.0, flips=0.5),
+        PairNet(num_features=200, num_edges=5, hidden=8, flips=0.5),
+        PairNet(num_features=200, num_edges=5, hidden=8, input_dropout=0.5),
+    ],
+)
+def test_features_are_flipped_and_dropped_in_training_only(net):
+    if isinstance(net, PairNet):
+        assert not net(torch.ones(4, 200)).any()
+        nn.init.normal_(net.tables.weight)
     features = torch.randint(2, (4, 200), dtype=torch.uint8)
     assert not torch.equal(net.train()(features), net(features))
     assert torch.equal(net.eval()(features), net(features))
-    assert (net(features)[..., 0] == 0).all()
+
+
+def test_no_is_worth_nothing():
+    scores = FeatureNet(num_features=20, num_nodes=5)(torch.ones(4, 20))
+    assert (scores[..., 0] == 0).all()
+    assert (scores[..., 1] != 0).all()
 
 
 def test_parts_that_learn_nothing_have_no_dropout(labels):
@@ -106,6 +121,11 @@ def test_parts_that_learn_nothing_have_no_dropout(labels):
     scorer.requires_grad_(False)
     system.train()
     assert system.pairs.training
+    assert system(inputs, labels).loss == system(inputs, labels).loss
+    system.draws = True
+    system.train()
+    assert system(inputs, labels).loss != system(inputs, labels).loss
+    system.eval()
     assert system(inputs, labels).loss == system(inputs, labels).loss
 
 

@@ -1,15 +1,16 @@
-"""Systems of the graph tasks whose training epochs can be timed, without training them first.
+"""Systems of the graph tasks whose training epochs can be timed.
 
-Each system has been trained for a few updates, on what has been trained for a few updates itself: inference
-takes steps by then, if not yet as many as at the end. Data are the real ones where `GSPEN_DATA` names them,
-else generated ones of the published size.
+They are those of a run of `gspen-ner train` if one is given, so that inference takes as many steps as at the
+end of their training. Else each has been trained for a few updates, on what was trained for a few itself,
+with the real data where `GSPEN_DATA` names them, or generated ones of the published size.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,16 +72,34 @@ class TimedTask:
     contestants: Callable[[Path, int], Iterator[Contestant]]
 
 
-def timed_tasks() -> Iterator[TimedTask]:
-    """OCR, tagging, Bibtex and Bookmarks, with the data that there are."""
+def timed_tasks(runs: Path | None = None) -> Iterator[TimedTask]:
+    """OCR, tagging, Bibtex and Bookmarks, with the data that there are.
+
+    Args:
+        runs: holds run folders named ocr, tagging, bibtex and bookmarks, or some of them, from which the
+            systems of these tasks are taken.
+    """
     letters = _real("chars74k", "chars74k_fnt_28x28.npz")
-    yield TimedTask("OCR", "letters of Chars74k" if letters else "letters drawn from fonts", 1000, _ocr)
+    yield _task("OCR", "letters of Chars74k" if letters else "letters drawn from fonts", 1000, _ocr, runs)
     flickr = _real("mirflickr25k")
-    rows = 8006 if flickr else 10_000
-    yield TimedTask("tagging", "MIRFLICKR25k, tag features" if flickr else "generated", rows, _tagging)
-    for name, rows in (("bibtex", 3660), ("bookmarks", 48_000)):
-        source = name.title() if _real(name) else "generated"
-        yield TimedTask(name.title(), source, rows, _multilabel(name, rows))
+    source, rows = ("MIRFLICKR25k, tag features", 8006) if flickr else ("generated", 10_000)
+    yield _task("tagging", source, rows, _tagging, runs)
+    for name, rows in (("Bibtex", 3660), ("Bookmarks", 48_000)):
+        source = name if _real(name.lower()) else "generated"
+        yield _task(name, source, rows, partial(_multilabel, name.lower()), runs)
+
+
+def _task(
+    name: str,
+    source: str,
+    rows: int,
+    contestants: Callable[[Path | None, Path, int], Iterator[Contestant]],
+    runs: Path | None,
+) -> TimedTask:
+    run = None if runs is None else runs / name.lower()
+    if run is None or not (run / "results.json").exists():
+        return TimedTask(name, source, rows, partial(contestants, None))
+    return TimedTask(name, f"{source}, trained", rows, partial(contestants, run))
 
 
 def _real(*parts: str) -> Path | None:
@@ -89,10 +108,12 @@ def _real(*parts: str) -> Path | None:
     return place if "GSPEN_DATA" in os.environ and place.exists() else None
 
 
-def _recipe(kind: type[Kind], name: str, *changes: str) -> Kind:
-    """A recipe whose systems are trained for a few updates."""
-    recipe = load_recipe(name, changes)
+def _recipe(kind: type[Kind], name: str, run: Path | None, *changes: str) -> Kind:
+    """The recipe of a run, or else that of a name, whose systems are trained for a few updates."""
+    recipe = load_recipe(name, changes) if run is None else load_recipe(run / "recipe.yaml")
     assert isinstance(recipe, kind)
+    if run is not None:
+        return recipe
     brief = {}
     for system, updates in UPDATES.items():
         settings = getattr(recipe, system)
@@ -106,54 +127,60 @@ def _by_messages(recipe: Kind) -> Kind:
     return recipe.model_copy(update={"graph": recipe.graph.model_copy(update={"inference": "messages"})})
 
 
-def _ocr(folder: Path, rows: int) -> Iterator[Contestant]:
+def _ocr(run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
     letters = _real("chars74k", "chars74k_fnt_28x28.npz")
     few = [f"data.dev={_JUDGED_BY}", f"data.test={_JUDGED_BY}", "alphas=[0.5]", f"size={rows}"]
     found = [] if letters is None else [f"data.letters={letters}"]
-    recipe = _recipe(OCRRecipe, "ocr", *few, f"sizes=[{rows}]", *found)
-    run = OCRRun(recipe, folder)
-    data = run.data(0.5)
-    cell = run.cell(data, 0.5, rows, 1)
-    paper = OCRRun(_by_messages(recipe), folder).cell(data, 0.5, rows, 1)
-    train = cell.scores["train"]
+    recipe = _recipe(OCRRecipe, "ocr", run, *few, f"sizes=[{rows}]", *found)
+    cells = OCRRun(recipe, run or folder)
+    data, which = cells.data(recipe.alpha), (recipe.alpha, recipe.size, recipe.seeds[0])
+    cell = cells.cell(data, *which)
+    paper = OCRRun(_by_messages(recipe), run or folder).cell(data, *which)
+    train = cell.scores["train"].first(rows)
     yield Contestant("Struct", cell.struct, train, recipe.struct)
     yield Contestant(BY_MESSAGES, paper.struct, train, recipe.struct)
-    yield Contestant("SPEN", cell.spen(), train, recipe.spen)
-    yield Contestant("NLStruct", cell.nlstruct(), train, recipe.nlstruct)
-    yield Contestant("GSPEN", cell.gspen(), train, recipe.gspen)
-
-
-def _tagging(folder: Path, rows: int) -> Iterator[Contestant]:
-    generated = ["data.name=generated", "data.features=1386", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]"]
-    recipe = _recipe(TaggingRecipe, "tagging", "folds=0", *([] if _real("mirflickr25k") else generated))
-    data = _cut(read_images(recipe.data), rows)
-    systems = TaggingSystems(recipe, data, 1, folder)
-    paper = TaggingSystems(_by_messages(recipe), data, 1, folder)
-    train = systems.learned_from
-    yield Contestant("Struct", systems.struct, train, recipe.struct)
-    yield Contestant(BY_MESSAGES, paper.struct, train, recipe.struct)
     for name in ("SPEN", "NLStruct", "GSPEN"):
-        yield Contestant(name, getattr(systems, name.lower()), train, getattr(recipe, name.lower()))
+        if (key := name.lower()) in recipe.systems:
+            yield Contestant(name, getattr(cell, key)(), train, getattr(recipe, key))
 
 
-def _multilabel(name: str, whole: int) -> Callable[[Path, int], Iterator[Contestant]]:
-    def contestants(folder: Path, rows: int) -> Iterator[Contestant]:
-        features, labels = {"bibtex": (1836, 159), "bookmarks": (2150, 208)}[name]
-        generated = [
-            "data.format=generated", "data.folder=null", f"data.features={features}",
-            f"data.labels={labels}", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]",
-        ]  # fmt: skip
-        recipe = _recipe(MultilabelRecipe, name, *([] if _real(name) else generated))
-        data = _cut(read_source(recipe.data), rows)
-        systems = MultilabelSystems(recipe, data, 1, folder)
-        paper = MultilabelSystems(_by_messages(recipe), data, 1, folder)
-        train = systems.scored["train"]
-        yield Contestant("Struct", systems.struct, train, recipe.struct)
-        yield Contestant(BY_MESSAGES, paper.struct, train, recipe.struct)
-        for system in ("SPEN", "GSPEN"):
-            yield Contestant(system, getattr(systems, system.lower()), train, getattr(recipe, system.lower()))
+def _tagging(run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
+    generated = ["data.name=generated", "data.features=1386", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]"]
+    recipe = _recipe(TaggingRecipe, "tagging", run, "folds=0", *([] if _real("mirflickr25k") else generated))
+    data = read_images(recipe.data)
+    systems, paper = (
+        TaggingSystems(each, *_place(run, folder, recipe.seeds[0], data, rows))
+        for each in (recipe, _by_messages(recipe))
+    )
+    yield from _contestants(systems, paper, systems.learned_from.first(rows), ("SPEN", "NLStruct", "GSPEN"))
 
-    return contestants
+
+def _multilabel(name: str, run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
+    features, labels = {"bibtex": (1836, 159), "bookmarks": (2150, 208)}[name]
+    generated = [
+        "data.format=generated", "data.folder=null", f"data.features={features}",
+        f"data.labels={labels}", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]",
+    ]  # fmt: skip
+    recipe = _recipe(MultilabelRecipe, name, run, *([] if _real(name) else generated))
+    data = read_source(recipe.data)
+    systems, paper = (
+        MultilabelSystems(each, *_place(run, folder, recipe.seeds[0], data, rows))
+        for each in (recipe, _by_messages(recipe))
+    )
+    yield from _contestants(systems, paper, systems.rows["train"].first(rows), ("SPEN", "GSPEN"))
+
+
+def _place(run: Path | None, folder: Path, seed: int, data: Any, rows: int) -> tuple[Any, int, Path]:
+    """Data, seed and folder of a run's systems, or those of systems to be trained a little."""
+    return (_cut(data, rows), 1, folder) if run is None else (data, seed, run / f"seed-{seed}")
+
+
+def _contestants(systems: Any, paper: Any, train: Examples, others: Sequence[str]) -> Iterator[Contestant]:
+    yield Contestant("Struct", systems.struct, train, systems.recipe.struct)
+    yield Contestant(BY_MESSAGES, paper.struct, train, systems.recipe.struct)
+    for name in others:
+        if (key := name.lower()) in systems.recipe.systems:
+            yield Contestant(name, getattr(systems, key), train, getattr(systems.recipe, key))
 
 
 def _cut(data: Any, rows: int) -> Any:

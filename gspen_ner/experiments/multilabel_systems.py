@@ -1,34 +1,37 @@
 """The five systems on one multilabel data set, each standing on the ones before it.
 
     Unary -> Struct -> NLStruct
-          -> SPEN -> GSPEN: pairs learned under the SPEN, which stays as it is
+          -> SPEN -> GSPEN: pairs learned under the SPEN, which stays as it is; or its term learned on, over
+                            Struct's pairs
 
 The graph is a star: the most frequent label in the middle, all others around it. Predictions are the labels
 whose belief is above a threshold, chosen on dev.
+
+Unary hardly errs on the rows that it has learned from, so that there is little to mend there. With `draws`
+its dropout and bit flips stay on while other systems learn on top of it: every batch has errors of its own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from gspen_ner.experiments.cross_fitting import unary_scores
 from gspen_ner.experiments.system_folder import System, SystemFolder
 from gspen_ner.experiments.task_graph import TaskGraph, frozen
 from gspen_ner.head import GSPENHead
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import LocalPolytope, Polytope, Tree
 from gspen_ner.recipe import Inference
-from gspen_ner.recipe.multilabel import MultilabelRecipe
+from gspen_ner.recipe.multilabel import MultilabelRecipe, PairNetSettings
 from gspen_ner.recipe.systems import SystemTraining
-from gspen_ner.scorers.feature_net import FeatureNet, KnownScores, PairNet
+from gspen_ner.scorers.feature_net import FeatureNet, PairNet
 from gspen_ner.systems import GraphSystem, UnarySystem
 from gspen_ner.tasks.multilabel import (
     MultilabelData,
@@ -54,6 +57,8 @@ class MultilabelResult:
     seconds_an_epoch: float
     inference_steps: float
     negative_losses: float
+    refitted_f1: float | None = None
+    """On test, of the system trained again on training and dev rows together."""
 
 
 class MultilabelSystems:
@@ -64,10 +69,20 @@ class MultilabelSystems:
         data: rows.
         seed: of weights, dropout and order.
         folder: where results go.
+        chosen: if dev rows are among the training rows, what training without them came to, by system:
+            thresholds and numbers of epochs are taken from there.
     """
 
-    def __init__(self, recipe: MultilabelRecipe, data: MultilabelData, seed: int, folder: Path) -> None:
+    def __init__(
+        self,
+        recipe: MultilabelRecipe,
+        data: MultilabelData,
+        seed: int,
+        folder: Path,
+        chosen: Mapping[str, MultilabelResult] = MappingProxyType({}),
+    ) -> None:
         self.recipe, self.seed, self.systems = recipe, seed, SystemFolder(folder, seed)
+        self.chosen = chosen
         splits = {"train": data.train, "dev": data.dev, "test": data.test}
         self.rows = {name: Examples(split.features, split.labels) for name, split in splits.items()}
         self.features, labels = data.train.features.shape[1], data.train.labels.shape[1]
@@ -83,39 +98,13 @@ class MultilabelSystems:
     @cached_property
     def unary(self) -> UnarySystem:
         """Labels by themselves."""
-        return self._system("unary", self._new_unary, self.recipe.unary, self.rows)
-
-    def _new_unary(self) -> UnarySystem:
         options = self.recipe.unary.model_dump(include={"hidden", "input_dropout", "hidden_dropout", "flips"})
-        return UnarySystem(FeatureNet(self.features, self.graph.nodes, **options), scale=self.graph.nodes)
 
-    @cached_property
-    def scored(self) -> dict[str, Examples]:
-        """Features with Unary's scores behind them, which all other systems read.
+        def make() -> UnarySystem:
+            net = FeatureNet(self.features, self.graph.nodes, **options)
+            return UnarySystem(net, scale=self.graph.nodes)
 
-        Those of training rows are perhaps of a Unary that has not seen the row (`folds`).
-        """
-        scores = {
-            name: predictions(self.unary, rows.inputs, "scores")
-            for name, rows in self.rows.items()
-            if name != "train"
-        }
-        scores["train"] = unary_scores(self.unary, self.rows["train"], self.recipe.folds, self._fold_unary)
-        return {
-            name: Examples(torch.cat([rows.inputs.float(), _yes(scores[name])], 1), rows.labels)
-            for name, rows in self.rows.items()
-        }
-
-    def _fold_unary(self, number: int, seen: Examples) -> UnarySystem:
-        """A Unary that has not seen some of the training rows."""
-
-        def train(system: UnarySystem) -> dict[str, float]:
-            logger.info("unary, seed %d: fold %d of %d", self.seed, number + 1, self.recipe.folds)
-            settings, dev = self.recipe.unary, self.rows["dev"]
-            found = train_system(system, seen, dev, tuned_f1, settings, self.seed, "marginals")
-            return {"dev_f1": 100 * found.score, "updates": found.updates}
-
-        return self.systems.system(f"unary-fold-{number}", self._new_unary, train)
+        return self._system("unary", make, self.recipe.unary)
 
     @cached_property
     def struct(self) -> GraphSystem:
@@ -123,29 +112,23 @@ class MultilabelSystems:
         settings = self.recipe.struct
 
         def make() -> GraphSystem:
-            return GraphSystem(
-                self.over_star,
-                self._pairs(settings.hidden),
-                scorer=KnownScores(self.features),
-                temperature=settings.temperature,
-                cost=settings.cost,
-            )
+            options = {"temperature": settings.temperature, "cost": settings.cost}
+            return self._over_unary(self.over_star, self._pairs(settings), **options)
 
-        return self._system("struct", make, settings, self.scored)
+        return self._system("struct", make, settings)
 
     @cached_property
     def spen(self) -> GraphSystem:
         """A global term over labels by themselves."""
 
         def make() -> GraphSystem:
-            head = self._term(self.recipe.spen.inference)
-            return GraphSystem(self.graph.over_nodes, head=head, scorer=KnownScores(self.features))
+            return self._over_unary(self.graph.over_nodes, head=self._term(self.recipe.spen.inference))
 
-        return self._system("spen", make, self.recipe.spen, self.scored)
+        return self._system("spen", make, self.recipe.spen)
 
     @cached_property
     def gspen(self) -> GraphSystem:
-        """Pairs under the SPEN's term."""
+        """Pairs and the SPEN's term, one of which learns."""
         settings = self.recipe.gspen
 
         def make() -> GraphSystem:
@@ -153,10 +136,11 @@ class MultilabelSystems:
             assert spen is not None
             head = self._term(settings.inference)
             head.term.load_state_dict(spen.term.state_dict())
-            head.requires_grad_(False)
-            return GraphSystem(self.over_star, self._pairs(settings.hidden), head, KnownScores(self.features))
+            if settings.learns == "term":
+                return self._over_unary(self.over_star, frozen(self.struct.pairs), head)
+            return self._over_unary(self.over_star, self._pairs(settings), head.requires_grad_(False))
 
-        return self._system("gspen", make, settings, self.scored)
+        return self._system("gspen", make, settings)
 
     @cached_property
     def nlstruct(self) -> GraphSystem:
@@ -165,9 +149,9 @@ class MultilabelSystems:
 
         def make() -> GraphSystem:
             head = self.graph.head("nlstruct", settings.inference, settings.hidden, with_edges=True)
-            return GraphSystem(self.over_star, frozen(self.struct.pairs), head, KnownScores(self.features))
+            return self._over_unary(self.over_star, frozen(self.struct.pairs), head)
 
-        return self._system("nlstruct", make, settings, self.scored)
+        return self._system("nlstruct", make, settings)
 
     def over_star(self, batch: int) -> Polytope:
         """The star, by the recipe's kind of inference."""
@@ -180,27 +164,32 @@ class MultilabelSystems:
             return Tree(graph)
         return LocalPolytope(graph, "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
 
-    def _pairs(self, hidden: int) -> PairNet:
-        return PairNet(self.features, len(self.graph.edges), hidden=hidden)
+    def _over_unary(self, *parts: Any, **options: Any) -> GraphSystem:
+        """A system that stands on Unary, which stays as it is."""
+        return GraphSystem(*parts, scorer=frozen(self.unary.scorer), draws=self.recipe.draws, **options)
+
+    def _pairs(self, settings: PairNetSettings) -> PairNet:
+        options = settings.model_dump(include={"hidden", "input_dropout", "flips"})
+        return PairNet(self.features, len(self.graph.edges), **options)
 
     def _term(self, inference: Inference) -> GSPENHead:
         """The term of SPEN and GSPEN: it reads the probability of each label, and nothing else."""
         reads = {"read_potentials": False, "last_label_only": True}
         return self.graph.head("region_mlp", inference, self.recipe.spen.hidden, with_edges=False, **reads)
 
-    def _system(
-        self,
-        name: str,
-        make: Callable[[], System],
-        training: SystemTraining,
-        rows: dict[str, Examples],
-    ) -> System:
+    def _system(self, name: str, make: Callable[[], System], training: SystemTraining) -> System:
         """A trained system: read, if it is there, else trained and written."""
 
         def train(system: System) -> dict[str, Any]:
-            train, dev, test = (rows[split] for split in ("train", "dev", "test"))
-            found = train_system(system, train, dev, tuned_f1, training, self.seed, "marginals")
-            threshold, dev_f1 = best_threshold(_yes(predictions(system, dev.inputs, "marginals")), dev.labels)
+            train, dev, test = (self.rows[split] for split in ("train", "dev", "test"))
+            before = self.chosen.get(name)
+            how = training if before is None else self._as_long(training, before.updates)
+            found = train_system(system, train, dev, tuned_f1, how, self.seed, "marginals")
+            if before is None:
+                chances = _yes(predictions(system, dev.inputs, "marginals"))
+                threshold, dev_f1 = best_threshold(chances, dev.labels)
+            else:
+                threshold, dev_f1 = before.threshold, before.dev_f1 / 100
             chances = _yes(predictions(system, test.inputs, "marginals"))
             test_f1 = example_f1(chances, test.labels, threshold)
             result = MultilabelResult(
@@ -215,6 +204,12 @@ class MultilabelSystems:
             return asdict(result)
 
         return self.systems.system(name, make, train)
+
+    def _as_long(self, training: SystemTraining, updates: int) -> SystemTraining:
+        """As many epochs as so many updates were before the dev rows came in, without a look at dev."""
+        rows, added = len(self.rows["train"]), len(self.rows["dev"])
+        updates = updates * rows // (rows - added)
+        return training.model_copy(update={"max_updates": updates, "evaluate_every": updates})
 
 
 def tuned_f1(marginals: Tensor, labels: Tensor) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gspen_ner.recipe.schema import Inference, Section
-from gspen_ner.recipe.systems import Count, Folds, GraphInference, PairSettings, Seed, SystemTraining
+from gspen_ner.recipe.systems import Count, GraphInference, PairSettings, Seed, SystemTraining
 
 
 class MultilabelSource(Section):
@@ -38,11 +38,18 @@ class FeatureNetSettings(SystemTraining):
     flips: float = Field(0.01, ge=0, lt=1, description="probability of flipping an input in training")
 
 
-class PairNetSettings(PairSettings):
-    """Struct: a 2-layer MLP from features to tables of pairs, over a frozen Unary."""
+class PairNetSettings(Section):
+    """A 2-layer MLP from features to tables of pairs."""
+
+    hidden: int = Field(1000, ge=1, description="units of the hidden layer")
+    input_dropout: float = Field(0.0, ge=0, lt=1, description="of what the network reads")
+    flips: float = Field(0.0, ge=0, lt=1, description="probability of flipping an input in training")
+
+
+class OverUnarySettings(PairNetSettings, PairSettings):
+    """Struct: tables of pairs over a frozen Unary."""
 
     learning_rate: float = Field(1e-4, gt=0, description="of the first update")
-    hidden: int = Field(1000, ge=1, description="units of the hidden layer")
     temperature: float = Field(1.0, gt=0, description="weight of the entropy")
 
 
@@ -53,10 +60,12 @@ class LabelTermSettings(SystemTraining):
     inference: Inference = Inference(temperature=0.1)
 
 
-class OverTermSettings(SystemTraining):
-    """GSPEN: tables of pairs, by an MLP, under the frozen SPEN."""
+class OverTermSettings(PairNetSettings, SystemTraining):
+    """GSPEN: tables of pairs and the SPEN's term."""
 
-    hidden: int = Field(1000, ge=1, description="units of the hidden layer")
+    learns: Literal["pairs", "term"] = Field(
+        "pairs", description="new pairs under the frozen SPEN (the paper's); or its term, over Struct's pairs"
+    )
     inference: Inference = Inference(temperature=0.1)
 
 
@@ -82,12 +91,17 @@ class MultilabelRecipe(Section):
         (1, 2, 3), description="one training for each"
     )
     graph: GraphInference = GraphInference(sweeps=5)
-    folds: Folds = 0
+    draws: bool = Field(
+        False, description="other systems learn on top of Unary with its dropout and bit flips on"
+    )
+    refit: bool = Field(
+        False, description="once all is chosen on dev, train again on training and dev rows together"
+    )
     systems: tuple[Literal["struct", "spen", "gspen", "nlstruct"], ...] = Field(
         ("struct", "spen", "gspen", "nlstruct"), description="which of them are trained besides Unary"
     )
     unary: FeatureNetSettings = FeatureNetSettings()
-    struct: PairNetSettings = PairNetSettings()
+    struct: OverUnarySettings = OverUnarySettings()
     spen: LabelTermSettings = LabelTermSettings()
     gspen: OverTermSettings = OverTermSettings()
     nlstruct: NonlinearSettings = NonlinearSettings()

@@ -194,8 +194,8 @@ class Inference(Section):
         1.0, ge=0, description="weight of the entropy; 1 for marginals, 0 for the best labelling"
     )
     cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
-    loss: Literal["hinge", "fixed_point"] = Field(
-        "hinge", description="structured hinge, or likelihood at the fixed point"
+    loss: Literal["hinge", "fixed_point", "f1"] = Field(
+        "hinge", description="structured hinge, or likelihood or F1 at the fixed point"
     )
     positive_part: bool = Field(True, description="cut negative losses off")
     max_steps: int = Field(10, ge=1, description="of inference")

@@ -2,8 +2,6 @@
 
 node scores     0 for "no", a 3-layer MLP for "yes"
 pair scores     a 2-layer MLP, a table for each edge
-
-Systems on top of a frozen FeatureNet get its scores behind the features, as further columns: `KnownScores`.
 """
 
 from __future__ import annotations
@@ -52,56 +50,47 @@ class FeatureNet(nn.Module):
 
     def forward(self, features: Tensor) -> Float[Tensor, "B N 2"]:
         """Scores of no and yes."""
-        inputs = features.float()
-        if self.training and self.flips:
-            inputs = torch.where(torch.rand_like(inputs) < self.flips, 1 - inputs, inputs)
-        return _no_and_yes(self.layers(inputs))
-
-
-class KnownScores(nn.Module):
-    """Scores of binary variables that were computed before and stand behind the features.
-
-    Args:
-        num_features: columns before them.
-
-    Example:
-        >>> KnownScores(num_features=2)(torch.tensor([[1.0, 0.0, 2.5, -1.0]]))
-        tensor([[[ 0.0000,  2.5000],
-                 [ 0.0000, -1.0000]]])
-    """
-
-    def __init__(self, num_features: int) -> None:
-        super().__init__()
-        self.num_features = num_features
-
-    def forward(self, inputs: Float[Tensor, "B columns"]) -> Float[Tensor, "B N 2"]:
-        """Scores of no and yes."""
-        return _no_and_yes(inputs[:, self.num_features :])
+        yes = self.layers(_flipped(features.float(), self.flips if self.training else 0.0))
+        return torch.stack([torch.zeros_like(yes), yes], -1)
 
 
 class PairNet(nn.Module):
     """Tables of pairs of labels that depend on the features; all zero at the start.
 
     Args:
-        num_features: columns of the inputs that are read, from the first on.
+        num_features: inputs.
         num_edges: tables.
         num_labels: of each variable.
         hidden: units of the hidden layer.
+        input_dropout: before the first layer.
+        flips: probability with which each (binary) input is flipped in training.
     """
 
-    def __init__(self, num_features: int, num_edges: int, num_labels: int = 2, hidden: int = 1000) -> None:
+    def __init__(
+        self,
+        num_features: int,
+        num_edges: int,
+        num_labels: int = 2,
+        hidden: int = 1000,
+        input_dropout: float = 0.0,
+        flips: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.shape = (num_edges, num_labels, num_labels)
+        self.shape, self.flips = (num_edges, num_labels, num_labels), flips
+        self.dropout = nn.Dropout(input_dropout)
         self.hidden = nn.Linear(num_features, hidden)
         self.tables = nn.Linear(hidden, num_edges * num_labels**2)
         nn.init.zeros_(self.tables.weight)
         nn.init.zeros_(self.tables.bias)
 
-    def forward(self, inputs: Tensor) -> Float[Tensor, "B E L L"]:
+    def forward(self, features: Tensor) -> Float[Tensor, "B E L L"]:
         """A table for each edge of each example."""
-        features = inputs[:, : self.hidden.in_features].float()
-        return self.tables(self.hidden(features).relu()).unflatten(1, self.shape)
+        inputs = self.dropout(_flipped(features.float(), self.flips if self.training else 0.0))
+        return self.tables(self.hidden(inputs).relu()).unflatten(1, self.shape)
 
 
-def _no_and_yes(yes: Float[Tensor, "B N"]) -> Float[Tensor, "B N 2"]:
-    return torch.stack([torch.zeros_like(yes), yes], -1)
+def _flipped(inputs: Float[Tensor, "B F"], probability: float) -> Float[Tensor, "B F"]:
+    """Binary inputs, each of them perhaps turned around."""
+    if not probability:
+        return inputs
+    return torch.where(torch.rand_like(inputs) < probability, 1 - inputs, inputs)

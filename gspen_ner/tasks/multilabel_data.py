@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
@@ -38,3 +39,9 @@ class MultilabelData:
     test: MultilabelSplit
     names: tuple[str, ...]
     source: str
+
+    def with_dev_learned(self) -> MultilabelData:
+        """The same with the dev rows among the training rows."""
+        features = torch.cat([self.train.features, self.dev.features])
+        labels = torch.cat([self.train.labels, self.dev.labels])
+        return replace(self, train=MultilabelSplit(features, labels))
