@@ -143,7 +143,7 @@ def fixed_point_f1(
         >>> mask, gold = torch.ones(1, 2, dtype=torch.bool), torch.tensor([[0, 1]])
         >>> objective = Objective(Parts(torch.zeros(1, 2, 2)), Simplex(mask), None, Context(mask))
         >>> fixed_point_f1(objective, solve(objective, MirrorDescent()), gold)  # half of it found, half right
-        tensor([0.5000])
+        tensor([0.5000], dtype=torch.float64)
     """
     tau, polytope = objective.temperature, objective.polytope
     if tau == 0:
