@@ -41,7 +41,7 @@ class SystemTraining(Section):
     clip: float = Field(1.0, ge=0, description="largest norm of a gradient; 0 for any")
     max_updates: int = Field(5000, ge=1, description="after which training ends in any case")
     evaluate_every: int = Field(40, ge=1, description="updates, but at least an epoch")
-    patience: int = Field(10, ge=1, description="evaluations without a better score before it stops")
+    patience: int = Field(5, ge=1, description="evaluations without a better score before it stops")
 
 
 class PairSettings(SystemTraining):

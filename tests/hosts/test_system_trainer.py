@@ -54,6 +54,13 @@ def test_scores_may_be_negative_and_the_best_are_kept():
     assert system.weight.item() == -2
 
 
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_training_ends_after_as_many_worse_evaluations_as_patience_has(patience):
+    training = settings(max_updates=20, patience=patience)
+    found = train_system(Counter(), examples(), examples(3), weight_and_rows, training, 1)
+    assert len(found.curve) == 1 + patience  # the first is the best
+
+
 @pytest.mark.parametrize(("schedule", "weight"), [("constant", -4.0), ("linear", -(1 + 0.75 + 0.5 + 0.25))])
 def test_rates_stay_or_fall_to_nothing(schedule, weight):
     system = Counter()

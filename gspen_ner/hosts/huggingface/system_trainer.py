@@ -189,13 +189,14 @@ class SystemTrainer(Trainer):
         model = self.model
         assert isinstance(model, nn.Module)
         epoch = round(self.state.epoch or 0.0, 3)
-        if not self.curve or self.curve[-1]["epoch"] != epoch:  # Trainer asks twice at the end of an epoch
-            scores = {
-                name: self.score(predictions(model, examples.inputs, self.output), examples.labels)
-                for name, examples in ({"dev": self.dev} | dict(self.watch)).items()
-            }
-            self.curve.append({"epoch": epoch} | scores)
-        value = self.curve[-1]["dev"]
+        if self.curve and self.curve[-1]["epoch"] == epoch:  # Trainer asks twice at the end of an epoch
+            return {"eval_score": self.curve[-1]["dev"]}
+        scores = {
+            name: self.score(predictions(model, examples.inputs, self.output), examples.labels)
+            for name, examples in ({"dev": self.dev} | dict(self.watch)).items()
+        }
+        self.curve.append({"epoch": epoch} | scores)
+        value = scores["dev"]
         if value > self.best_score:
             learned = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
             self.best = {name: weight.detach().clone() for name, weight in learned.items()}
