@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from gspen_ner.experiments.system_folder import System, SystemFolder
 from gspen_ner.experiments.task_graph import TaskGraph, frozen
@@ -112,8 +112,8 @@ class MultilabelSystems:
         settings = self.recipe.struct
 
         def make() -> GraphSystem:
-            options = {"temperature": settings.temperature, "cost": settings.cost}
-            return self._over_unary(self.over_star, self._pairs(settings), **options)
+            pairs, tau = self._pairs(settings), settings.temperature
+            return self._over_unary(self.over_star, pairs, temperature=tau, cost=settings.cost)
 
         return self._system("struct", make, settings)
 
@@ -164,9 +164,16 @@ class MultilabelSystems:
             return Tree(graph)
         return LocalPolytope(graph, "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
 
-    def _over_unary(self, *parts: Any, **options: Any) -> GraphSystem:
+    def _over_unary(
+        self,
+        polytope: Callable[[int], Polytope],
+        pairs: nn.Module | None = None,
+        head: GSPENHead | None = None,
+        **options: float,
+    ) -> GraphSystem:
         """A system that stands on Unary, which stays as it is."""
-        return GraphSystem(*parts, scorer=frozen(self.unary.scorer), draws=self.recipe.draws, **options)
+        unary = frozen(self.unary.scorer)
+        return GraphSystem(polytope, pairs, head, unary, draws=self.recipe.draws, **options)
 
     def _pairs(self, settings: PairNetSettings) -> PairNet:
         options = settings.model_dump(include={"hidden", "input_dropout", "flips"})
