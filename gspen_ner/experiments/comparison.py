@@ -117,6 +117,13 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
     return [ComparedSystem(own[0].name, own), *compared] if own else compared
 
 
+def best_on_dev(systems: Sequence[ComparedSystem]) -> ComparedSystem | None:
+    """What one would choose without a look at test: of the systems that have all seeds, the best on dev."""
+    seeds = {seed for system in systems for seed in system.seeds}
+    complete = [system for system in systems if set(system.seeds) == seeds]
+    return max(complete, key=lambda system: system.dev_f1.mean, default=None)
+
+
 def _candidates(folder: Path) -> Iterable[tuple[Candidate, bool]]:
     """The systems of a run, and whether each is a base model to compare with."""
     recipe, results = load_recipe(folder / "recipe.yaml"), read_results(folder / "results.json")

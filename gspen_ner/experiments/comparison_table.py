@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from gspen_ner.experiments.comparison import ComparedSystem
+from gspen_ner.experiments.comparison import ComparedSystem, best_on_dev
 
 COLUMNS = ("system", "dev F1", "test F1", "seed: test F1", "gain", "95 % over sentences", "ECE")
 
@@ -18,6 +18,7 @@ def comparison_table(systems: Sequence[ComparedSystem]) -> Table:
         table.add_column(column, justify="left" if column == "system" else "right")
     for system in systems:
         table.add_row(*("\n".join(lines) for lines in _cells(system)), end_section=True)
+    table.caption, table.caption_justify = _choice(systems), "left"
     return table
 
 
@@ -25,7 +26,15 @@ def comparison_markdown(systems: Sequence[ComparedSystem]) -> str:
     """The same in Markdown."""
     cells = [[", ".join(lines) for lines in _cells(system)] for system in systems]
     rows = [COLUMNS, ("---",) * len(COLUMNS), *cells]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows) + f"\n{_choice(systems)}\n"
+
+
+def _choice(systems: Sequence[ComparedSystem]) -> str:
+    """What the development set chooses, in words."""
+    chosen = best_on_dev(systems)
+    if chosen is None:
+        return "No system has all seeds: dev chooses none."
+    return f"Best on dev, of the systems with all seeds: {chosen.name}."
 
 
 def _cells(system: ComparedSystem) -> list[list[str]]:

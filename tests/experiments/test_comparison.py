@@ -2,10 +2,11 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from gspen_ner.experiments.comparison import compare_runs
+from gspen_ner.experiments.comparison import best_on_dev, compare_runs
 from gspen_ner.experiments.entities_file import FoundEntities
 from gspen_ner.experiments.run import read_results
 from gspen_ner.labels import Span
@@ -55,6 +56,16 @@ def test_the_order_of_runs_does_not_matter(runs):
     assert [s.test_f1 for s in compare_runs(runs)[1:]] == [s.test_f1 for s in compare_runs(runs[::-1])[:0:-1]]
 
 
+def test_dev_chooses_among_the_systems_with_all_seeds(runs):
+    systems = compare_runs(runs)
+    means = [system.dev_f1.mean for system in systems]
+    assert best_on_dev(systems) is systems[means.index(max(means))]
+    crf, document, everything = systems
+    only_first = [crf, replace(document, candidates=document.candidates[:1]), everything]
+    assert best_on_dev(only_first) is max(crf, everything, key=lambda system: system.dev_f1.mean)
+    assert best_on_dev([only_first[1], replace(crf, candidates=crf.candidates[1:])]) is None
+
+
 def test_as_a_command(runs):
     shown = gspen_ner("compare", *runs)
     assert shown.exit_code == 0, shown.output
@@ -64,6 +75,9 @@ def test_as_a_command(runs):
     written = gspen_ner("compare", "--markdown", *runs).output
     assert figures in written
     assert written.count("\n| ") == 4, "a rule and three systems below the header"
+    choice = f"Best on dev, of the systems with all seeds: {best_on_dev(compare_runs(runs)).name}."
+    assert choice in written
+    assert choice in shown.output
 
 
 def test_a_run_without_its_base_among_the_others_is_refused(runs):
