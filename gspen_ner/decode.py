@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,9 @@ from torch import Tensor
 from gspen_ner.labels import Labels, Span
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.chain import Chain
+
+Decoder = Literal["viterbi", "spans"]
+"""How entities are found; see `scored_entities`."""
 
 # Spans less likely than this are never looked at when the best threshold is searched for.
 _LEAST = 0.05
@@ -145,6 +148,39 @@ def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> 
             chosen.append(ordered[rank - 1])
         rank = before if take else rank - 1
     return chosen[::-1]
+
+
+def scored_entities(
+    theta: Parts, chain: Chain, labels: Labels, decoder: Decoder = "viterbi"
+) -> list[list[ScoredSpan]]:
+    """The entities of each sentence with their exact probabilities.
+
+    Args:
+        theta: scores of the chains; a solution's theta.
+        chain: the chains.
+        labels: their labels.
+        decoder: `"viterbi"`, the entities of the likeliest labelling, or `"spans"`, every entity that is
+            likelier than not: any two that overlap exclude each other, so none do. Where half a chance is
+            about half the F1 to expect, that maximises the expected F1.
+
+    Example:
+        >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
+        >>> chain = Chain(torch.tensor([2]))
+        >>> theta = chain.potentials(torch.tensor([[[0.0, 1.0, 0.0], [0.4, 0.0, 0.5]]]), torch.zeros(3, 3))
+        >>> span, probability = scored_entities(theta, chain, labels)[0][0]
+        >>> span, round(probability, 2)  # one likeliest labelling, but who knows where it ends
+        (Span(start=0, end=2, type='PER'), 0.23)
+        >>> scored_entities(theta, chain, labels, "spans")
+        [[]]
+    """
+    if decoder == "spans":
+        return decode_spans(theta, chain, labels, threshold=0.5)
+    spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
+    probabilities = span_probabilities(theta, chain, labels, spans)
+    return [
+        [ScoredSpan(span, probability) for span, probability in zip(*row, strict=True)]
+        for row in zip(spans, probabilities, strict=True)
+    ]
 
 
 def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:

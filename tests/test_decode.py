@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gspen_ner import Chain, Labels, Parts, ScoredSpan, Span, decode_spans, likely_spans, span_probabilities
-from gspen_ner.decode import best_non_overlapping, label_lists
+from gspen_ner.decode import best_non_overlapping, label_lists, scored_entities
 from tests.oracle import enumerate_row
 from tests.strategies import chain_batches
 
@@ -292,6 +292,33 @@ def test_sentences_without_likely_spans_get_none():
     theta, chain = Parts(torch.tensor([20.0, 0.0, 0.0]).expand(2, 3, 3)), Chain(torch.tensor([3, 2]))
     assert decode_spans(theta, chain, BIO) == [[], []]
     assert decode_spans(theta, chain, BIO, 0.5) == [[], []]
+
+
+@pytest.mark.parametrize("labels", [BIO, BIOES], ids=["BIO", "BIOES"])
+@given(data=st.data())
+@on_each_backend
+def test_entities_are_those_of_the_likeliest_labelling(labels, data):
+    theta, chain = data.draw(lawful_chains(labels))
+    truth = true_probabilities(theta, chain.lengths, labels)
+    for number, (row, entities) in enumerate(zip(truth, scored_entities(theta, chain, labels), strict=True)):
+        labellings = enumerate_row(theta, chain.lengths, number)
+        best = labellings.paths[labellings.scores.argmax()].tolist()
+        assert [span for span, _ in entities] == labels.spans_of_indices(best)
+        assert [p for _, p in entities] == pytest.approx([row[span] for span, _ in entities], abs=1e-9)
+
+
+@given(labelled_chains())
+@on_each_backend
+def test_or_all_that_are_likelier_than_not(drawn):
+    batch, labels = drawn
+    truth = true_probabilities(batch.theta, batch.lengths, labels)
+    found_in = scored_entities(batch.theta, batch.chain, labels, "spans")
+    for row, entities in zip(truth, found_in, strict=True):
+        found = {span for span, _ in entities}
+        assert found >= {span for span, p in row.items() if p > 0.5 + 1e-6}
+        assert found <= {span for span, p in row.items() if p > 0.5 - 1e-6}
+        places = [place for span in found for place in range(span.start, span.end)]
+        assert len(set(places)) == len(places)  # none overlap
 
 
 def test_label_lists_leave_out_the_padding():

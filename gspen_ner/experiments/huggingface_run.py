@@ -118,6 +118,13 @@ class HuggingFaceRun(Run):
                     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         return folder / "best"
 
+    def place(self, best: Path, folder: Path) -> None:
+        """Also let it decode as the recipe says."""
+        super().place(best, folder)
+        config = GSPENConfig.from_pretrained(folder)
+        config.decoder = self.recipe.decoder
+        write_whole(folder / "config.json", config.to_json_string())
+
     def finish(self, best: Path) -> Results:
         """Also let the model's card say what it learned from, and how good it is."""
         results = super().finish(best)

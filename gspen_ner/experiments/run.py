@@ -7,6 +7,7 @@ run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the 
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import shutil
@@ -94,7 +95,7 @@ class Run(ABC):
         shutil.rmtree(self.folder / "potentials", ignore_errors=True)
         model = self.folder / "model"
         mend_folder(model)
-        write_folder(model, lambda new: shutil.copytree(best, new, dirs_exist_ok=True))
+        write_folder(model, functools.partial(self.place, best))
         logger.info("evaluating the best model")
         tagger = load_tagger(model)
         dev = self._evaluate(tagger, "dev", self.corpus.dev)
@@ -106,6 +107,10 @@ class Run(ABC):
         results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
         write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         return results
+
+    def place(self, best: Path, folder: Path) -> None:
+        """Put the best model of a stage into a folder, as it will be used."""
+        shutil.copytree(best, folder, dirs_exist_ok=True)
 
     def _evaluate(self, tagger: SentenceTagger, split: str, sentences: list[TaggedSentence]) -> Evaluation:
         """Score the best model on a split, and keep what it found."""

@@ -248,6 +248,11 @@ class TrainedHere(Experiment):
     )
     base_training: Training = Training()
     term_training: TermTraining = TermTraining()
+    decoder: Literal["viterbi", "spans"] = Field(
+        "viterbi",
+        description="entities of the trained model: those of the likeliest labelling, or all that are likelier "
+        "than not; epochs are compared by the first, which is faster",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> TrainedHere:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from tqdm.auto import tqdm
 
-from gspen_ner.decode import ScoredSpan, label_lists, span_probabilities
+from gspen_ner.decode import Decoder, ScoredSpan, label_lists, scored_entities
 from gspen_ner.labels import Labels, Span, tags_of_spans
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
@@ -75,6 +75,7 @@ class Scored(NamedTuple):
         theta: with the global term; `base` itself if there is none.
         chain: of both.
         solution: of inference with the global term, if there is one.
+        decoder: how entities are found in both; see `scored_entities`.
     """
 
     rows: list[int]
@@ -82,6 +83,7 @@ class Scored(NamedTuple):
     theta: Parts
     chain: Chain
     solution: Solution | None = None
+    decoder: Decoder = "viterbi"
 
     def without_base(self) -> Scored:
         """The same for those who do not ask what the base model says: it is then not decoded."""
@@ -179,9 +181,9 @@ def predictions_of(
         k_best: labellings to give besides.
         workings: also say how each prediction came about.
     """
-    _, base, theta, chain, solution = scored
-    full = _entities(theta, chain, labels)
-    alone = full if theta is base else _entities(base, chain, labels)
+    _, base, theta, chain, solution, decoder = scored
+    full = scored_entities(theta, chain, labels, decoder)
+    alone = full if theta is base else scored_entities(base, chain, labels, decoder)
     best = _labellings(theta, chain, labels, k_best) if k_best else [[] for _ in sentences]
     how = workings_of(base, theta, chain, solution) if workings else [None] * len(sentences)
     return [
@@ -189,15 +191,6 @@ def predictions_of(
         for tokens, entities, base_entities, labellings, own_workings in zip(
             sentences, full, alone, best, how, strict=True
         )
-    ]
-
-
-def _entities(theta: Parts, chain: Chain, labels: Labels) -> list[list[ScoredSpan]]:
-    spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
-    probabilities = span_probabilities(theta, chain, labels, spans)
-    return [
-        [ScoredSpan(span, probability) for span, probability in zip(*row, strict=True)]
-        for row in zip(spans, probabilities, strict=True)
     ]
 
 

@@ -320,6 +320,30 @@ class TestABaseOfItsOwn:
         self.refused(tmp_path, "unary", system="struct", base=str(bases["unary"]))
 
 
+class TestTheDecoder:
+    SENTENCES = [list(sentence.tokens) for sentence in generate_newswire(40, seed=3)]
+
+    def probabilities(self, folder):
+        tagged = Tagger.load(folder).tag(self.SENTENCES)
+        return [entity.probability for prediction in tagged for entity in prediction.entities]
+
+    def test_of_a_run_is_that_of_its_model(self, trained, tmp_path):
+        folder = train(tmp_path / "run", base=str(trained), decoder="spans")
+        assert min(self.probabilities(trained)) < 0.5 < min(self.probabilities(folder))
+        before, after = (results_of(run)["test"]["base"]["score"] for run in (trained, folder))
+        assert before["micro"]["precision"] < after["micro"]["precision"]  # of the base model too
+
+    def test_can_be_changed_without_training(self, trained, tmp_path):
+        folder = train(tmp_path / "run", system="struct", terms=[], base=str(trained), decoder="spans")
+        assert min(self.probabilities(folder)) > 0.5
+
+    def test_that_is_unknown_is_refused(self, tmp_path):
+        recipe = write_recipe(tmp_path / "recipe.yaml", decoder="beam")
+        result = gspen_ner("train", recipe, "--output", tmp_path / "run")
+        assert result.exit_code == 1
+        assert "decoder" in result.output and "'viterbi' or 'spans'" in result.output
+
+
 class TestEveryKindOfRun:
     @pytest.mark.parametrize("system", ["unary", "struct", "spen"])
     def test_the_other_systems(self, system, tmp_path):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from transformers import PretrainedConfig
 
+from gspen_ner.decode import Decoder
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.labels import Labels, Scheme
 
@@ -28,6 +29,7 @@ class GSPENConfig(PretrainedConfig):
             BiLSTM-CNN.
         terms: of the head: each a name (see `make_term`) and its arguments.
         inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
+        decoder: how `Tagger` finds entities; see `scored_entities`.
         results: what the model card says of data and scores; see `model_card`.
         layout: of the file that it comes from; see `LAYOUT`.
 
@@ -50,12 +52,16 @@ class GSPENConfig(PretrainedConfig):
         encoder: dict[str, Any] | None = None,
         terms: list[dict[str, Any]] | None = None,
         inference: dict[str, Any] | None = None,
+        decoder: Decoder = "viterbi",
         results: dict[str, Any] | None = None,
         layout: int = LAYOUT,
         **kwargs: Any,
     ) -> None:
         if system not in get_args(System):
             raise ValueError(f"system must be one of {', '.join(get_args(System))}, got {system!r}")
+        if decoder not in get_args(Decoder):
+            raise ValueError(f"decoder must be one of {', '.join(get_args(Decoder))}, got {decoder!r}")
+        self.decoder: Decoder = decoder
         self.chain_labels, self.scheme, self.system = list(chain_labels), scheme, system
         self.scorer, self.encoder, self.layout = scorer or {}, encoder, layout
         self.terms, self.inference, self.results = terms or [], inference or {}, results or {}
