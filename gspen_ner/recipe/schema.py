@@ -250,8 +250,8 @@ class TrainedHere(Experiment):
     term_training: TermTraining = TermTraining()
     decoder: Literal["viterbi", "spans"] = Field(
         "viterbi",
-        description="entities of the trained model: those of the likeliest labelling, or all that are likelier "
-        "than not; epochs are compared by the first, which is faster",
+        description="entities of the trained model: those of the likeliest labelling, or all that are "
+        "likelier than not; epochs are compared by the first, which is faster",
     )
 
     @model_validator(mode="after")

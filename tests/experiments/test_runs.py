@@ -321,10 +321,8 @@ class TestABaseOfItsOwn:
 
 
 class TestTheDecoder:
-    SENTENCES = [list(sentence.tokens) for sentence in generate_newswire(40, seed=3)]
-
     def probabilities(self, folder):
-        tagged = Tagger.load(folder).tag(self.SENTENCES)
+        tagged = Tagger.load(folder).tag([sentence.tokens for sentence in generate_newswire(40, seed=3)])
         return [entity.probability for prediction in tagged for entity in prediction.entities]
 
     def test_of_a_run_is_that_of_its_model(self, trained, tmp_path):
@@ -341,7 +339,8 @@ class TestTheDecoder:
         recipe = write_recipe(tmp_path / "recipe.yaml", decoder="beam")
         result = gspen_ner("train", recipe, "--output", tmp_path / "run")
         assert result.exit_code == 1
-        assert "decoder" in result.output and "'viterbi' or 'spans'" in result.output
+        assert "decoder" in result.output
+        assert "'viterbi' or 'spans'" in result.output
 
 
 class TestEveryKindOfRun:
