@@ -101,5 +101,5 @@ class Tagger(SentenceTagger):
             rows = [row for row in batch if lengths[row]]
             if rows:
                 inputs = {name: value.to(place) for name, value in collate(entries(rows)).items()}
-                found = self.model.infer(inputs, record_trace)
-                yield Scored(rows, *found, decoder=self.model.config.decoder)
+                base, theta, chain, solution = self.model.infer(inputs, record_trace)
+                yield Scored(rows, base, theta, chain, solution, self.model.config.decoder)
