@@ -351,10 +351,11 @@ def test_one_parent_may_have_several_children(written):
         ),
         ("term_training: {freeze: none, dropout_draws: 2}", r"dropout_draws and folds need freeze: base"),
         ("term_training: {freeze: none, folds: 2}", r"dropout_draws and folds need freeze: base"),
+        ("term_training: {fold_epochs: 2}", r"fold_epochs and folds_of need folds"),
+        ("term_training: {folds_of: runs/a}", r"fold_epochs and folds_of need folds"),
         ("system: gspen", r"terms: system gspen needs at least one"),
         ("system: spen", r"terms: system spen needs at least one"),
         ("base: runs/a\ntrials: 2", r"base: .*train base models of their own"),
-        ("base: runs/a\nterm_training: {folds: 2}", r"base: .*train base models of their own"),
     ],
 )
 def test_entries_that_do_not_go_together_are_refused(written, text, message):
@@ -371,6 +372,7 @@ def test_entries_that_do_not_go_together_are_refused(written, text, message):
         "term_training: {folds: 2}",
         "term_training: {freeze: none, base_learning_rate: 0.1}",
         "base: runs/a\nterm_training: {dropout_draws: 2}",
+        "base: runs/a\nterm_training: {folds: 2}",
         "system: unary",
     ],
 )

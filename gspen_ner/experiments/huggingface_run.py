@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from gspen_ner.experiments.corpus import Corpus
-from gspen_ner.experiments.models import check_base, check_encoder, new_base, with_term
+from gspen_ner.experiments.models import check_base, check_encoder, check_folds, new_base, with_term
 from gspen_ner.experiments.run import Results, Run
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.config import GSPENConfig
@@ -43,6 +43,7 @@ class HuggingFaceRun(Run):
         super().__init__(recipe, folder)
         if isinstance(recipe, TransformerRecipe) and recipe.base is None and not folder.exists():
             check_encoder(recipe)
+        check_folds(recipe)
 
     def train_base(self) -> Path:
         """The folder of the trained base model."""
@@ -50,12 +51,12 @@ class HuggingFaceRun(Run):
             base = find_model(expand(self.recipe.base), ("", "base/best"))
             check_base(base, self.recipe)
             return base
-        return self._base_stage("base", self.corpus.train)
+        return self._base_stage("base", self.corpus.train, self.recipe.base_training)
 
-    def _base_stage(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
+    def _base_stage(self, name: str, sentences: Sequence[TaggedSentence], training: Training) -> Path:
         seen = dataclasses.replace(self.corpus, train=list(sentences))
         make = functools.partial(new_base, self.recipe, seen)
-        return self._stage(name, make, self.recipe.base_training, functools.partial(_read, seen))
+        return self._stage(name, make, training, functools.partial(_read, seen))
 
     def train_term(self, base: Path) -> Path:
         """The folder of the model with its trained term."""
@@ -94,9 +95,19 @@ class HuggingFaceRun(Run):
         for fold in range(folds):
             rest = [s for s in self.corpus.train if fold_of[s.document] != fold]
             part = [s for s in self.corpus.train if fold_of[s.document] == fold]
-            best = self._base_stage(f"fold-{fold + 1}", rest)
+            best = self._fold(f"fold-{fold + 1}", rest)
             found.append((part, placed(load_model(best).eval())))
         return found
+
+    def _fold(self, name: str, sentences: Sequence[TaggedSentence]) -> Path:
+        """A base model that has seen these sentences only, trained here or in another run."""
+        training = self.recipe.term_training
+        if training.folds_of is not None:
+            return Path(expand(training.folds_of), name, "best")
+        epochs = training.fold_epochs or self.recipe.base_training.epochs
+        return self._base_stage(
+            name, sentences, self.recipe.base_training.model_copy(update={"epochs": epochs})
+        )
 
     def _stage(
         self,

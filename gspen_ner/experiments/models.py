@@ -11,7 +11,7 @@ from gspen_ner.experiments.corpus import Corpus
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.readers import WordReader
-from gspen_ner.recipe import Experiment, Recipe, TrainedHere, TransformerRecipe, expand
+from gspen_ner.recipe import Experiment, Recipe, TrainedHere, TransformerRecipe, expand, load_recipe
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary, WordVectors
 
 
@@ -86,6 +86,23 @@ def check_base(base: Path, recipe: TrainedHere) -> None:
     found = load_model(base).config.system
     if found != needed:
         raise ValueError(f"{base}: a {found} model; {recipe.system} starts from a {needed} one")
+
+
+def check_folds(recipe: TrainedHere) -> None:
+    """Refuse cross-fitted base models of a run that divided its training data otherwise, or has none."""
+    if recipe.term_training.folds_of is None:
+        return
+    run = Path(expand(recipe.term_training.folds_of))
+    other = load_recipe(run / "recipe.yaml")
+    if not isinstance(other, TrainedHere):
+        raise ValueError(f"term_training.folds_of: {run} is the run of another host or task")
+    folds = recipe.term_training.folds
+    done = [(run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(folds)]
+    if other.term_training.folds != folds or not all(done):
+        raise ValueError(f"term_training.folds_of: {run} does not hold the {folds} models that folds wants")
+    for name in ("seed", "data", "system", "scheme"):
+        if getattr(other, name) != getattr(recipe, name):
+            raise ValueError(f"term_training.folds_of: the run in {run} differs from this one in its {name}")
 
 
 def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:

@@ -95,6 +95,10 @@ class TermTraining(Training):
     base_learning_rate: float | None = Field(None, gt=0, description="of the base model, if not frozen")
     dropout_draws: int = Field(0, ge=0, description="frozen base: scores with dropout on, so many versions")
     folds: int = Field(0, ge=0, description="frozen base: cross-fitted scores, of so many base models")
+    fold_epochs: int | None = Field(
+        None, ge=1, description="of each of these; those of the base if not given"
+    )
+    folds_of: str | None = Field(None, description="a run whose cross-fitted base models serve once more")
 
     @model_validator(mode="after")
     def _check(self) -> TermTraining:
@@ -104,6 +108,8 @@ class TermTraining(Training):
             raise ValueError("folds must be 0 or at least 2")
         if self.dropout_draws and self.folds:
             raise ValueError("give dropout_draws or folds, not both")
+        if not self.folds and (self.fold_epochs or self.folds_of):
+            raise ValueError("fold_epochs and folds_of need folds")
         return self
 
 
@@ -257,8 +263,6 @@ class TrainedHere(Experiment):
     @model_validator(mode="after")
     def _check(self) -> TrainedHere:
         check_experiment(self, self.system)
-        if self.base is not None and self.term_training.folds:
-            raise ValueError("base: folds train base models of their own; leave it out")
         return self
 
     @property

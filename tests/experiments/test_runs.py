@@ -320,6 +320,46 @@ class TestABaseOfItsOwn:
         self.refused(tmp_path, "unary", system="struct", base=str(bases["unary"]))
 
 
+class TestFoldsOfAnotherRun:
+    TRAINING = {"folds": 2, "fold_epochs": 1}  # noqa: RUF012
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folded(cls, tmp_path_factory):
+        return train(tmp_path_factory.mktemp("folded") / "run", term_training=cls.TRAINING)
+
+    def of(self, run, **changes):
+        training = self.TRAINING | {"folds_of": str(run)} | changes.pop("term_training", {})
+        return {"base": str(run), "term_training": training} | changes
+
+    def test_train_the_same_term(self, folded, tmp_path):
+        again = train(tmp_path / "run", **self.of(folded))
+        assert {entry["stage"] for entry in metrics_of(again)} == {"term"}
+        assert same_weights(weights_of(again / "model"), weights_of(folded / "model"))
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"seed": 2}, "differs from this one in its seed"),
+            ({"data": {"train": "newswire:9:1"}}, "differs from this one in its data"),
+            ({"term_training": {"folds": 3}}, "does not hold the 3 models that folds wants"),
+        ],
+    )
+    def test_that_do_not_fit_are_refused_before_anything_is_written(self, changes, message, folded, tmp_path):
+        recipe = write_recipe(tmp_path / "recipe.yaml", **self.of(folded, **changes))
+        result = gspen_ner("train", recipe, "--output", tmp_path / "run")
+        assert result.exit_code == 1
+        assert message in result.output
+        assert not (tmp_path / "run").exists()
+
+    def test_that_are_not_there_are_refused(self, trained, tmp_path):
+        for run, message in ((trained, "does not hold the 2 models"), (tmp_path / "none", "recipe.yaml")):
+            changes = self.of(run) | {"base": None}
+            result = gspen_ner("train", write_recipe(tmp_path / "recipe.yaml", **changes))
+            assert result.exit_code == 1
+            assert message in result.output
+
+
 class TestTheDecoder:
     def probabilities(self, folder):
         tagged = Tagger.load(folder).tag([sentence.tokens for sentence in generate_newswire(40, seed=3)])
@@ -411,6 +451,16 @@ class TestEveryKindOfRun:
         assert not any(same_weights(one, other) for one, other in pairwise(folds))
         assert same_weights(scorer_weights(folder / "model"), folds[0])
         assert {entry["stage"] for entry in metrics_of(folder)} == {"base", "fold-1", "fold-2", "term"}
+
+    def test_folds_may_serve_a_base_that_is_there(self, trained, tmp_path):
+        folder = train(tmp_path / "run", base=str(trained), term_training={"folds": 2})
+        assert same_weights(scorer_weights(folder / "model"), scorer_weights(trained / "model"))
+        assert {entry["stage"] for entry in metrics_of(folder)} == {"fold-1", "fold-2", "term"}
+
+    def test_folds_may_learn_for_fewer_epochs(self, trained, tmp_path):
+        training = {"folds": 2, "fold_epochs": 1}
+        entries = metrics_of(train(tmp_path / "run", base=str(trained), term_training=training))
+        assert [entry["stage"] for entry in entries if "loss" in entry][:3] == ["fold-1", "fold-2", "term"]
 
     def test_too_many_folds_are_refused(self, tmp_path):
         recipe = write_recipe(tmp_path / "recipe.yaml", term_training={"folds": 9})
