@@ -108,8 +108,8 @@ class TermTraining(Training):
             raise ValueError("folds must be 0 or at least 2")
         if self.dropout_draws and self.folds:
             raise ValueError("give dropout_draws or folds, not both")
-        if not self.folds and (self.fold_epochs or self.folds_of):
-            raise ValueError("fold_epochs and folds_of need folds")
+        if self.folds_of is not None and not self.folds:
+            raise ValueError("folds_of needs folds")
         return self
 
 
