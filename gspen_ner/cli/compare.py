@@ -14,6 +14,9 @@ from gspen_ner.cli.shared import clear_errors, console
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs, named NAME-SEED.")],
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
+    calibration: Annotated[
+        bool, typer.Option("--reliability", help="Print how many entities are right, by confidence.")
+    ] = False,
 ) -> None:
     """Compare runs seed by seed: mean F1, standard deviation, the gain over the CRF, calibration.
 
@@ -25,11 +28,13 @@ def compare(
         gspen-ner compare runs/study/*
 
         gspen-ner compare runs/crf-* runs/document-* --markdown
+
+        gspen-ner compare runs/crf-* runs/document-* --reliability
     """
     with console.status("comparing"):
         from gspen_ner.experiments.comparison import compare_runs
-        from gspen_ner.experiments.comparison_table import comparison_markdown, comparison_table
+        from gspen_ner.experiments.comparison_table import comparison, reliability
 
         systems = compare_runs(runs)
-        table = comparison_markdown(systems) if markdown else comparison_table(systems)
-    console.print(table, soft_wrap=True)
+        lines = reliability(systems) if calibration else comparison(systems)
+    console.print(lines.as_markdown() if markdown else lines.as_table(), soft_wrap=True)

@@ -69,6 +69,15 @@ class ComparedSystem:
         return OverSeeds(tuple(100 * candidate.test.calibration.ece for candidate in self.candidates))
 
     @property
+    def reliability(self) -> dict[int, tuple[float, float, int]]:
+        """Mean confidence, accuracy and number of entities, by tenths of confidence, all seeds together."""
+        found: dict[int, list[tuple[float, float, int]]] = {}
+        for candidate in self.candidates:
+            for said in candidate.test.calibration.bins:
+                found.setdefault(min(int(10 * said[0]), 9), []).append(said)
+        return {tenth: _pooled(bins) for tenth, bins in found.items()}
+
+    @property
     def gains(self) -> OverSeeds | None:
         """Test F1 less the base model's, seed by seed."""
         if not self.bases:
@@ -83,6 +92,12 @@ class ComparedSystem:
             return None
         found, before = ([one.found for one in side] for side in (self.candidates, self.bases))
         return paired_gain(self.candidates[0].gold, before, found)
+
+
+def _pooled(bins: Sequence[tuple[float, float, int]]) -> tuple[float, float, int]:
+    size = sum(number for _, _, number in bins)
+    confidence, accuracy = (sum(said[place] * said[2] for said in bins) / size for place in (0, 1))
+    return confidence, accuracy, size
 
 
 def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:

@@ -1,8 +1,9 @@
-"""Compared runs as a table for people, and as Markdown for a page of results."""
+"""Compared runs as tables for people, and as Markdown for a page of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.table import Table
 
@@ -11,22 +12,58 @@ from gspen_ner.experiments.comparison import ComparedSystem, best_on_dev
 COLUMNS = ("system", "dev F1", "test F1", "seed: test F1", "gain", "95 % over sentences", "ECE")
 
 
-def comparison_table(systems: Sequence[ComparedSystem]) -> Table:
+class Lines(NamedTuple):
+    """A table as text.
+
+    Args:
+        title, caption: above and below it.
+        columns: their names.
+        rows: the lines of each cell.
+    """
+
+    title: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Sequence[str]]]
+
+    def as_table(self) -> Table:
+        """For a terminal."""
+        table = Table(title=self.title, title_justify="left", caption=self.caption, caption_justify="left")
+        for column in self.columns:
+            table.add_column(column, justify="left" if column == "system" else "right")
+        for row in self.rows:
+            table.add_row(*("\n".join(lines) for lines in row), end_section=True)
+        return table
+
+    def as_markdown(self) -> str:
+        """For a page."""
+        cells = [[", ".join(lines) for lines in row] for row in self.rows]
+        rows = [self.columns, ("---",) * len(self.columns), *cells]
+        return "".join(f"| {' | '.join(row)} |\n" for row in rows) + f"\n{self.caption}\n"
+
+
+def comparison(systems: Sequence[ComparedSystem]) -> Lines:
     """Means and standard deviations, every seed, and how sure the gain over the base model is."""
-    table = Table(title="F1 of whole entities (seqeval, strict), paired by seed", title_justify="left")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "system" else "right")
-    for system in systems:
-        table.add_row(*("\n".join(lines) for lines in _cells(system)), end_section=True)
-    table.caption, table.caption_justify = _choice(systems), "left"
-    return table
+    title = "F1 of whole entities (seqeval, strict), paired by seed"
+    return Lines(title, _choice(systems), COLUMNS, [_cells(system) for system in systems])
 
 
-def comparison_markdown(systems: Sequence[ComparedSystem]) -> str:
-    """The same in Markdown."""
-    cells = [[", ".join(lines) for lines in _cells(system)] for system in systems]
-    rows = [COLUMNS, ("---",) * len(COLUMNS), *cells]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows) + f"\n{_choice(systems)}\n"
+def reliability(systems: Sequence[ComparedSystem]) -> Lines:
+    """How many of the entities of test that were found with a confidence are right."""
+    bins = [system.reliability for system in systems]
+    filled = sorted({number for each in bins for number in each})
+    columns = ("system", *(f"{number / 10:.1f} to {(number + 1) / 10:.1f}" for number in filled))
+    rows = [
+        [[system.name], *(_bin(each[number]) if number in each else [] for number in filled)]
+        for system, each in zip(systems, bins, strict=True)
+    ]
+    caption = "Of all seeds together: mean confidence, share that is right, number of entities."
+    return Lines("Reliability of confidences, in per cent", caption, columns, rows)
+
+
+def _bin(said: tuple[float, float, int]) -> list[str]:
+    confidence, accuracy, size = said
+    return [f"{100 * confidence:.1f}: {100 * accuracy:.1f}", f"{size:,}"]
 
 
 def _choice(systems: Sequence[ComparedSystem]) -> str:

@@ -80,6 +80,26 @@ def test_as_a_command(runs):
     assert choice in shown.output
 
 
+def test_reliability_is_that_of_all_seeds_together(runs):
+    document = compare_runs(runs)[1]
+    bins = [read_results(run / "results.json").test.full.calibration.bins for run in runs[1::3]]
+    sizes = [size for each in bins for _, _, size in each]
+    assert sum(size for _, _, size in document.reliability.values()) == sum(sizes) > 0
+    for tenth, (confidence, accuracy, size) in document.reliability.items():
+        own = [said for each in bins for said in each if tenth / 10 <= said[0] <= (tenth + 1) / 10]
+        assert accuracy * size == pytest.approx(sum(right * number for _, right, number in own))
+        assert confidence * size == pytest.approx(sum(sure * number for sure, _, number in own))
+
+
+def test_reliability_as_a_command(runs):
+    tenth, (confidence, accuracy, size) = max(compare_runs(runs)[1].reliability.items())
+    cell = f"{100 * confidence:.1f}: {100 * accuracy:.1f}"
+    written = gspen_ner("compare", "--reliability", "--markdown", *runs).output.splitlines()
+    assert f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f} |" in written[0]
+    assert f"{cell}, {size:,}" in next(line for line in written if line.startswith("| document"))
+    assert cell in gspen_ner("compare", "--reliability", *runs).output
+
+
 def test_a_run_without_its_base_among_the_others_is_refused(runs):
     result = gspen_ner("compare", runs[2])
     assert result.exit_code != 0
