@@ -36,5 +36,5 @@ def compare(
         from gspen_ner.experiments.comparison_table import comparison, reliability
 
         systems = compare_runs(runs)
-        lines = reliability(systems) if calibration else comparison(systems)
-    console.print(lines.as_markdown() if markdown else lines.as_table(), soft_wrap=True)
+        table = reliability(systems) if calibration else comparison(systems)
+    console.print(table.as_markdown() if markdown else table.as_table(), soft_wrap=True)

@@ -12,7 +12,7 @@ from gspen_ner.experiments.comparison import ComparedSystem, best_on_dev
 COLUMNS = ("system", "dev F1", "test F1", "seed: test F1", "gain", "95 % over sentences", "ECE")
 
 
-class Lines(NamedTuple):
+class TextTable(NamedTuple):
     """A table as text.
 
     Args:
@@ -42,13 +42,13 @@ class Lines(NamedTuple):
         return "".join(f"| {' | '.join(row)} |\n" for row in rows) + f"\n{self.caption}\n"
 
 
-def comparison(systems: Sequence[ComparedSystem]) -> Lines:
+def comparison(systems: Sequence[ComparedSystem]) -> TextTable:
     """Means and standard deviations, every seed, and how sure the gain over the base model is."""
     title = "F1 of whole entities (seqeval, strict), paired by seed"
-    return Lines(title, _choice(systems), COLUMNS, [_cells(system) for system in systems])
+    return TextTable(title, _choice(systems), COLUMNS, [_cells(system) for system in systems])
 
 
-def reliability(systems: Sequence[ComparedSystem]) -> Lines:
+def reliability(systems: Sequence[ComparedSystem]) -> TextTable:
     """How many of the entities of test that were found with a confidence are right."""
     bins = [system.reliability for system in systems]
     filled = sorted({number for each in bins for number in each})
@@ -58,7 +58,7 @@ def reliability(systems: Sequence[ComparedSystem]) -> Lines:
         for system, each in zip(systems, bins, strict=True)
     ]
     caption = "Of all seeds together: mean confidence, share that is right, number of entities."
-    return Lines("Reliability of confidences, in per cent", caption, columns, rows)
+    return TextTable("Reliability of confidences, in per cent", caption, columns, rows)
 
 
 def _bin(said: tuple[float, float, int]) -> list[str]:

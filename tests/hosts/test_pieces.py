@@ -374,6 +374,8 @@ class TestConfig:
     def test_what_does_not_fit_is_refused(self):
         with pytest.raises(ValueError, match="got 'crf'"):
             GSPENConfig(system="crf")
+        with pytest.raises(ValueError, match="decoder must be one of viterbi, spans, got 'beam'"):
+            GSPENConfig(decoder="beam")
         with pytest.raises(ValueError, match="in any order"):
             GSPENConfig(BIOES.names, id2label=dict(enumerate(BIO.names[:-1])))
         with pytest.raises(ValueError, match="does not fit BIO"):
