@@ -11,6 +11,7 @@ length; all else is computed for tokens only. Characters are read once for each 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -153,12 +154,13 @@ class BiLSTMCNN(nn.Module):
         kept = [whole * self.word_dropout(torch.ones_like(whole[:, :1])) for whole in vectors]
         inputs = padded(self.input_dropout(torch.cat(kept, -1)), present)
         encoded = inputs.new_zeros(*present.shape, 2 * self.forward_lstm.hidden_size)
-        for rows in _similar(lengths):
-            longest = int(lengths[rows].max())
-            some, its_lengths = inputs[rows, :longest], lengths[rows]
-            backward = mirror(self.backward_lstm(mirror(some, its_lengths))[0], its_lengths)
-            both = torch.cat([self.forward_lstm(some)[0], backward], -1)
-            encoded[rows, :longest] = both.to(encoded.dtype)  # which is not theirs under autocast
+        with _lstm_precision(inputs.device):
+            for rows in _similar(lengths):
+                longest = int(lengths[rows].max())
+                some, its_lengths = inputs[rows, :longest], lengths[rows]
+                backward = mirror(self.backward_lstm(mirror(some, its_lengths))[0], its_lengths)
+                both = torch.cat([self.forward_lstm(some)[0], backward], -1)
+                encoded[rows, :longest] = both.to(encoded.dtype)  # which is not theirs under autocast
         return nn.functional.elu(self.projection(self.output_dropout(encoded[present])))
 
     def _word_vectors(self, words: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens D"]:
@@ -174,6 +176,11 @@ class BiLSTMCNN(nn.Module):
         responses = self.convolution(self.characters(spellings).mT)
         outside: Bool[Tensor, "U C"] = spellings == PADDING
         return responses.masked_fill(outside[:, None], -torch.inf).amax(-1).tanh()
+
+
+def _lstm_precision(device: torch.device) -> AbstractContextManager[None]:
+    """Autocast as it is, but none on a CPU: many have no LSTM of half precision, and fail if asked for it."""
+    return torch.autocast("cpu", enabled=False) if device.type == "cpu" else nullcontext()
 
 
 def padded(values: Float[Tensor, "tokens D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
