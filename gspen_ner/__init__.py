@@ -16,12 +16,12 @@ from gspen_ner.losses import (
     negative_log_likelihood,
     structured_hinge,
 )
+from gspen_ner.ner.metrics import conll_f1
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, LocalPolytope, Polytope, Simplex, Tree
 from gspen_ner.scorers import BiLSTMCNN, LinearChainCRF, Vocabulary
 from gspen_ner.solvers import FrankWolfe, MirrorDescent, SaddlePoint, Solution, Solver, Trace, solve
-from gspen_ner.tasks.ner_metrics import conll_f1
 from gspen_ner.terms import (
     Context,
     Convolution,

@@ -10,11 +10,11 @@ import torch
 from typer.testing import CliRunner
 
 from gspen_ner import __version__
-from gspen_ner.bench import chain, graph
-from gspen_ner.bench.contests import Problem
-from gspen_ner.bench.graph_peers import GraphProblem
-from gspen_ner.bench.peers import FlairCRF, PytorchCRF, TorchLoop, TorchStruct
 from gspen_ner.cli import app
+from recipes.bench import chain, graph
+from recipes.bench.contests import Problem
+from recipes.bench.graph_peers import GraphProblem
+from recipes.bench.peers import FlairCRF, PytorchCRF, TorchLoop, TorchStruct
 from tests.tiny import make_model
 
 runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})

@@ -14,9 +14,9 @@ import pytest
 
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageTrainer
+from gspen_ner.ner.files import read_tagged_file
+from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.recipe import recipe_names
-from gspen_ner.tasks.ner_files import read_tagged_file
-from gspen_ner.tasks.newswire import generate_newswire
 from tests.tiny import content_of, gspen_ner, write_conll, write_recipe
 
 ROOT = Path(__file__).parent.parent

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from gspen_ner import Chain, GSPENHead, NLStruct, Parts, RegionMLP, Simplex
-from gspen_ner.scorers.feature_net import FeatureNet, PairNet
-from gspen_ner.scorers.letter_net import LetterNet
 from gspen_ner.scorers.pair_tables import PairTables
 from gspen_ner.systems import GraphSystem, UnarySystem
+from recipes.ocr.letter_net import LetterNet
+from recipes.studies.feature_net import FeatureNet, PairNet
 
 NODES, LABELS = 4, 3
 

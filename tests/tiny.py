@@ -16,8 +16,8 @@ from gspen_ner.cli import app
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.labels import Labels
+from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.scorers import Vocabulary
-from gspen_ner.tasks.newswire import generate_newswire
 
 gc.freeze()  # accelerate collects garbage after every training: what is loaded by now is none
 SENTENCES = generate_newswire(8, seed=1)

@@ -16,7 +16,7 @@ from flair.models import SequenceTagger
 from flair.trainers import ModelTrainer
 from flair.trainers.plugins import MetricHistoryPlugin
 
-from gspen_ner.tasks.newswire import generate_newswire
+from gspen_ner.ner.newswire import generate_newswire
 from tests.tiny import write_conll
 
 flair.device = torch.device("cpu")

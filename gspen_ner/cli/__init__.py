@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from gspen_ner.cli import bench_use  # noqa: F401, adds its verbs to bench
-from gspen_ner.cli.bench import bench
 from gspen_ner.cli.compare import compare
 from gspen_ner.cli.data import data
 from gspen_ner.cli.doctor import doctor
@@ -17,7 +15,7 @@ from gspen_ner.cli.rank import rank
 from gspen_ner.cli.recipes import recipes
 from gspen_ner.cli.report import report
 from gspen_ner.cli.serve import serve
-from gspen_ner.cli.shared import console
+from gspen_ner.cli.shared import clear_errors, console
 from gspen_ner.cli.tag import tag
 from gspen_ner.cli.train import train
 
@@ -29,7 +27,18 @@ app = typer.Typer(
 for verb in (train, evaluate, compare, report, predict, tag, serve, rank, recipes, doctor):
     app.command()(verb)
 app.add_typer(data, name="data")
-app.add_typer(bench, name="bench")
+
+
+@app.command(
+    "bench", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+@clear_errors
+def _moved_bench() -> None:
+    """Say where the benchmarks are now."""
+    raise ValueError(
+        "benchmarks are not part of the package any more: in a clone of the repository, run "
+        "python -m recipes.bench"
+    )
 
 
 def _print_version(wanted: bool) -> None:

@@ -52,7 +52,7 @@ def describe_data(
         gspen-ner data describe newswire:300:1 --json counts.json
     """
     check_writable(json_file, "--json")
-    from gspen_ner.tasks.ner_statistics import describe
+    from gspen_ner.ner.statistics import describe
 
     found = describe(read_tagged(source, token_column, tag_column, scheme, strict))
     documents = "not marked" if found.documents is None else f"{found.documents:,}"

@@ -41,9 +41,9 @@ def evaluate(
         gspen-ner evaluate runs/conll03_fast test.txt --json scores.json
     """
     check_writable(json_file, "--json")
-    from gspen_ner.experiments.tables import evaluation_summary, evaluation_table
     from gspen_ner.hosts.loading import load_tagger
-    from gspen_ner.tasks import ner_metrics
+    from gspen_ner.ner import metrics as ner_metrics
+    from gspen_ner.runs.tables import evaluation_summary, evaluation_table
 
     tagger = load_tagger(model)
     file = read_tagged(data, token_column, tag_column, scheme, strict)

@@ -49,9 +49,9 @@ def predict(
     check_writable(output, "--output")
     from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
+    from gspen_ner.ner.plain_text import read_untagged
+    from gspen_ner.ner.prediction_formats import as_conll, as_json_lines
     from gspen_ner.report.entities_page import entities_page
-    from gspen_ner.tasks.plain_text import read_untagged
-    from gspen_ner.tasks.prediction_formats import as_conll, as_json_lines
 
     kind = output_format or _by_name(output)
     if k_best and kind != "jsonl":

@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, ParamSpec, TypeVar
+from typing import Annotated, Literal, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 
 from gspen_ner.files import write_whole
-from gspen_ner.tasks.ner_files import FileScheme, TaggedFile
+from gspen_ner.ner.files import FileScheme, TaggedFile
 
 # What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
 console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
@@ -95,6 +96,14 @@ def clear_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     return run
 
 
+def stop_with_hint(command: Sequence[str], overrides: Sequence[str], folder: Path) -> NoReturn:
+    """After Ctrl-C in a training, print the command that continues it, and exit with 130."""
+    changes = [part for change in overrides for part in ("--set", change)]
+    again = shlex.join([*command, *changes, "--output", str(folder), "--resume"])
+    console.print(f"\ninterrupted; go on with: {again}", highlight=False, soft_wrap=True)
+    raise typer.Exit(130) from None
+
+
 def check_writable(file: Path | None, option: str) -> None:
     """Refuse a folder that does not exist before minutes are spent."""
     if file is not None and not file.absolute().parent.is_dir():
@@ -111,7 +120,7 @@ def read_tagged(
     data: str, token_column: str, tag_column: str, scheme: FileScheme, strict: bool
 ) -> TaggedFile:
     """Read any source of tagged sentences by the options that a user gave; see `read_source`."""
-    from gspen_ner.tasks.ner_sources import read_source
+    from gspen_ner.ner.sources import read_source
 
     return read_source(
         data, token_column=_column(token_column), tag_column=_column(tag_column), scheme=scheme, strict=strict

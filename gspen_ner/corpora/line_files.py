@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from gspen_ner.corpora.rows import Columns, Entity, Place, Words
-from gspen_ner.tasks.ner_files import (
+from gspen_ner.ner.files import (
     DOCUMENT_MARK,
     check_tokens,
     column_sentences,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from gspen_ner.corpora.plan import Part
 from gspen_ner.corpora.rows import CorpusFile, RowSentence, Words, sentences_of
-from gspen_ner.tasks.predictions import Prediction, SentenceTagger, predictions_of
-from gspen_ner.tasks.uncertainty import Measure, uncertainties
+from gspen_ner.ner.predictions import Prediction, SentenceTagger, predictions_of
+from gspen_ner.ner.uncertainty import Measure, uncertainties
 
 
 class Doubt(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gspen_ner.corpora.line_files import LineFile
 from gspen_ner.corpora.rows import Columns, CorpusFile
-from gspen_ner.tasks.plain_text import guess_kind
+from gspen_ner.ner.plain_text import guess_kind
 
 Kind = Literal["auto", "text", "conll", "jsonl", "parquet"]
 LOOKED_AT = 1000  # lines that tell what a file is

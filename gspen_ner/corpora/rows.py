@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypedDict
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.tasks.plain_text import split_text
+from gspen_ner.ner.plain_text import split_text
 
 Words = str | Sequence[str]
 """What a row says: a text, or tokens."""

@@ -13,7 +13,7 @@ from gspen_ner.corpora.manifest import Manifest
 from gspen_ner.corpora.rows import Entity, Rows, sentences_of
 from gspen_ner.files import write_file
 from gspen_ner.hosts.loading import load_tagger
-from gspen_ner.tasks.predictions import SentenceTagger, predict_all
+from gspen_ner.ner.predictions import SentenceTagger, predict_all
 
 
 class Outcome(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gspen_ner.tasks.predictions import SentenceTagger
+from gspen_ner.ner.predictions import SentenceTagger
 
 HUGGING_FACE_FILE, FLAIR_FILE = "config.json", "model.pt"
 

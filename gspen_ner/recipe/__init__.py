@@ -3,17 +3,21 @@
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
 from gspen_ner.recipe.loading import (
     AnyRecipe,
-    GraphRecipe,
-    TaggerRecipe,
     expand,
     find_recipe,
     load_recipe,
+    load_settings,
     recipe_names,
 )
-from gspen_ner.recipe.multilabel import MultilabelRecipe
-from gspen_ner.recipe.ocr import OCRRecipe
-from gspen_ner.recipe.schema import Experiment, Inference, Recipe, TermTraining, TrainedHere, Training
-from gspen_ner.recipe.tagging import TaggingRecipe
+from gspen_ner.recipe.schema import (
+    Experiment,
+    Inference,
+    Recipe,
+    Section,
+    TermTraining,
+    TrainedHere,
+    Training,
+)
 from gspen_ner.recipe.transformer import TransformerRecipe
 
 __all__ = [
@@ -21,13 +25,9 @@ __all__ = [
     "Experiment",
     "FlairRecipe",
     "FlairTraining",
-    "GraphRecipe",
     "Inference",
-    "MultilabelRecipe",
-    "OCRRecipe",
     "Recipe",
-    "TaggerRecipe",
-    "TaggingRecipe",
+    "Section",
     "TermTraining",
     "TrainedHere",
     "Training",
@@ -35,5 +35,6 @@ __all__ = [
     "expand",
     "find_recipe",
     "load_recipe",
+    "load_settings",
     "recipe_names",
 ]

@@ -11,27 +11,20 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
 from gspen_ner.recipe.explaining import explain
 from gspen_ner.recipe.flair import FlairRecipe
-from gspen_ner.recipe.multilabel import MultilabelRecipe
-from gspen_ner.recipe.ocr import OCRRecipe
-from gspen_ner.recipe.schema import Recipe
-from gspen_ner.recipe.tagging import TaggingRecipe
+from gspen_ner.recipe.schema import Recipe, Section
 from gspen_ner.recipe.transformer import TransformerRecipe
 
-TaggerRecipe = Recipe | TransformerRecipe | FlairRecipe
-GraphRecipe = OCRRecipe | MultilabelRecipe | TaggingRecipe
-AnyRecipe = TaggerRecipe | GraphRecipe
-TASKS: dict[str, type[GraphRecipe]] = {
-    "ocr": OCRRecipe,
-    "multilabel": MultilabelRecipe,
-    "tagging": TaggingRecipe,
-}
+AnyRecipe = Recipe | TransformerRecipe | FlairRecipe
+Settings = TypeVar("Settings", bound=Section)
+STUDIES = {"ocr": "ocr", "tagging": "tagging", "bibtex": "multilabel", "bookmarks": "multilabel"}
+"""Experiments beyond NER, which live in the repository's `recipes` folder."""
 MOST_ENTRIES = 10_000
 
 
@@ -47,25 +40,49 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> AnyRecipe:
         7
     """
     file = find_recipe(name)
+    entries = read_entries(file, overrides)
+    return check_entries(file, entries, _recipe_class(file, entries))
+
+
+def load_settings(file: Path, settings: type[Settings], overrides: Sequence[str] = ()) -> Settings:
+    """Read a YAML file of any section, with the same overrides and the same errors as a recipe.
+
+    Example:
+        >>> import tempfile
+        >>> class Walk(Section):
+        ...     steps: int = 10
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "walk.yaml"
+        ...     _ = file.write_text("steps: 3")
+        ...     load_settings(file, Walk, ["steps=5"]).steps
+        5
+    """
+    return check_entries(file, read_entries(file, overrides), settings)
+
+
+def read_entries(file: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the entries of a YAML file with those of the file that it extends, and with overrides."""
     entries = _read(file)
     for override in overrides:
         _override(entries, override)
-    kind = _kind(file, entries)
+    return entries
+
+
+def check_entries(file: Path, entries: Mapping[str, Any], settings: type[Settings]) -> Settings:
+    """Return checked entries, or raise a ValueError with a line for each error."""
     try:
-        return kind.model_validate(entries)
+        return settings.model_validate(entries)
     except ValidationError as error:
-        raise ValueError("\n".join(f"{file.name}: {line}" for line in explain(error, kind))) from None
+        raise ValueError("\n".join(f"{file.name}: {line}" for line in explain(error, settings))) from None
 
 
-def _kind(file: Path, entries: Mapping[str, Any]) -> type[AnyRecipe]:
-    """What the entries are a recipe for."""
+def _recipe_class(file: Path, entries: Mapping[str, Any]) -> type[AnyRecipe]:
+    """Return the class that checks the entries of a tagger's recipe."""
     if "task" in entries:
-        if str(entries["task"]) not in TASKS:
-            raise ValueError(
-                f"{file.name}: task: expected one of {', '.join(TASKS)} (a tagger's recipe has none), "
-                f"got {entries['task']!r:.300}"
-            )
-        return TASKS[str(entries["task"])]
+        raise ValueError(
+            f"{file.name}: task: expected a tagger's recipe, which has no task; recipes of other tasks are "
+            "run in a clone of the repository, such as python -m recipes.ocr"
+        )
     if entries.get("host") == "flair":
         return FlairRecipe
     return TransformerRecipe if "encoder" in entries else Recipe
@@ -100,6 +117,11 @@ def find_recipe(name: str | Path) -> Path:
             raise ValueError(f"{file}: no such recipe file")
         return file
     built_in = _folder() / f"{name}.yaml"
+    if name in STUDIES:
+        raise ValueError(
+            f"the recipe {name!r} is not part of the package any more: in a clone of the repository, run "
+            f"python -m recipes.{STUDIES[str(name)]}"
+        )
     if not _is_file(built_in):
         known = sorted(path.stem for path in _folder().glob("*.yaml"))
         near = difflib.get_close_matches(str(name), known, 1)
@@ -143,7 +165,7 @@ def _folder() -> Path:
     """Recipes lie in the package when installed, beside it in a clone."""
     package = Path(__file__).parents[1]
     installed = package / "recipes"
-    return installed if installed.is_dir() else package.parent / "recipes"
+    return installed if installed.is_dir() else package.parent / "recipes" / "ner"
 
 
 def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Section(BaseModel):
 
 
 class Data(Section):
-    """Where sentences come from; see `gspen_ner.tasks.ner_sources`."""
+    """Where sentences come from; see `gspen_ner.ner.sources`."""
 
     train: str = Field(description="what is learned from")
     dev: str = Field(description="what the best model and its settings are chosen by")

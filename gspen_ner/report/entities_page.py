@@ -7,7 +7,7 @@ from html import escape
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span
-from gspen_ner.tasks.predictions import Prediction
+from gspen_ner.ner.predictions import Prediction
 
 _HUES = (210, 28, 130, 290, 350, 60, 170, 250)  # of the types, in the order in which they first occur
 

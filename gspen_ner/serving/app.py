@@ -17,6 +17,8 @@ from starlette.staticfiles import StaticFiles
 from gspen_ner import __version__
 from gspen_ner.corpora.plan import LONGEST_DOCUMENT
 from gspen_ner.corpora.rows import RowSentence, pieces_of
+from gspen_ner.ner.plain_text import split_text
+from gspen_ner.ner.predictions import SentenceTagger
 from gspen_ner.serving.batching import Batcher, BusyError
 from gspen_ner.serving.limits import Limits
 from gspen_ner.serving.messages import (
@@ -27,8 +29,6 @@ from gspen_ner.serving.messages import (
     TagResponse,
     answer,
 )
-from gspen_ner.tasks.plain_text import split_text
-from gspen_ner.tasks.predictions import SentenceTagger
 
 MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON may write a character as two escapes of six bytes
 PAGE = Path(__file__).parent / "page"

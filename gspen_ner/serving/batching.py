@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gspen_ner.tasks.predictions import Prediction, SentenceTagger, predict_all
+from gspen_ner.ner.predictions import Prediction, SentenceTagger, predict_all
 
 GATHER = 0.003  # seconds for which the first request of a batch waits for others
 MOST_SENTENCES = 512  # of a batch, the first request excepted

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from gspen_ner.corpora.rows import RowSentence
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span
-from gspen_ner.tasks.predictions import Prediction
+from gspen_ner.ner.predictions import Prediction
 
 MOST_CHARACTERS = 20_000
 MOST_LABELLINGS = 20

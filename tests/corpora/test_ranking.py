@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gspen_ner.labels import spans_of_tags
-from gspen_ner.tasks.newswire import generate_newswire
+from gspen_ner.ner.newswire import generate_newswire
 from tests.tiny import gspen_ner, make_model, stir, write_conll
 
 TEXT = "Ms. Anna Halden spoke in Graz. Halden left.\n\nTwo people were seen near Accra, police said.\n"

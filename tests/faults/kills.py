@@ -25,7 +25,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from gspen_ner.cli import app
-from gspen_ner.tasks.newswire import generate_newswire
+from gspen_ner.ner.newswire import generate_newswire
 from tests.tiny import content_of, make_model, metrics_of, results_of, write_recipe
 
 CHANGES = {
@@ -33,7 +33,7 @@ CHANGES = {
     "term_training": {"epochs": 3, "average": 0.5, "learning_rate": 0.3, "dropout_draws": 2},
 }
 OLD = "what was there before"
-LIBRARIES = ["gspen_ner.corpora.tagging", "gspen_ner.experiments.huggingface_run", "tests.tiny"]
+LIBRARIES = ["gspen_ner.corpora.tagging", "gspen_ner.runs.huggingface_run", "tests.tiny"]
 LONGEST = 120  # seconds that a command may take to begin, and then to end
 SERVER = get_context("forkserver")
 SERVER.set_forkserver_preload(LIBRARIES)

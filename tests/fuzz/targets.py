@@ -18,19 +18,19 @@ from gspen_ner.corpora.manifest import Manifest, Settings
 from gspen_ner.corpora.plan import Part, make_plan
 from gspen_ner.corpora.reading import open_corpus
 from gspen_ner.corpora.rows import Columns, Place, sentences_of
-from gspen_ner.experiments.entities_file import FoundEntities
-from gspen_ner.experiments.run import read_results
 from gspen_ner.hosts.loading import load_tagger
+from gspen_ner.ner.files import read_tagged_file
+from gspen_ner.ner.plain_text import read_untagged
+from gspen_ner.ner.sources import read_source
 from gspen_ner.recipe import load_recipe
 from gspen_ner.report.ner.learning_curves import read_curves
+from gspen_ner.runs.entities_file import FoundEntities
+from gspen_ner.runs.run import read_results
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
-from gspen_ner.tasks import tagging
-from gspen_ner.tasks.arff import read_binary_arff, read_label_names
-from gspen_ner.tasks.multilabel import read_bookmarks
-from gspen_ner.tasks.ner_files import read_tagged_file
-from gspen_ner.tasks.ner_sources import read_source
-from gspen_ner.tasks.ocr_letters import read_letters
-from gspen_ner.tasks.plain_text import read_untagged
+from recipes.multilabel.arff import read_binary_arff, read_label_names
+from recipes.multilabel.task import read_bookmarks
+from recipes.ocr.letters import read_letters
+from recipes.tagging import task as tagging
 from tests.tiny import RECIPE, make_model
 
 

@@ -11,8 +11,8 @@ from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
 from gspen_ner.hosts.huggingface.readers import WordReader
+from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.scorers import Vocabulary
-from gspen_ner.tasks.ner_files import TaggedSentence
 from gspen_ner.terms import RELATIONS
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
 

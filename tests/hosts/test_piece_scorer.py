@@ -15,7 +15,7 @@ from gspen_ner.hosts.huggingface import processes
 from gspen_ner.hosts.huggingface.batches import EpochBatches
 from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores, make_encoder
 from gspen_ner.hosts.huggingface.rates import parameter_groups
-from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.ner.files import TaggedSentence
 from tests.tiny import BASES, SENTENCES, TERMS, make_batch, make_model, stir
 from tests.tiny_transformer import KINDS, make_transformer
 

@@ -6,8 +6,8 @@ from torch import nn
 
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import Simplex
-from gspen_ner.recipe.systems import SystemTraining
 from gspen_ner.systems import GraphSystem, SystemLoss
+from recipes.studies.settings import SystemTraining
 
 
 class Counter(nn.Module):

@@ -13,9 +13,9 @@ from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_checkpoint, train_stage
+from gspen_ner.ner.metrics import ConllScore, Score, evaluate
+from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.recipe import TermTraining, Training
-from gspen_ner.tasks.ner_metrics import ConllScore, Score, evaluate
-from gspen_ner.tasks.newswire import generate_newswire
 from tests.tiny import SENTENCES, killed_at, make_model, same_weights, weights_of
 
 EPOCHS = 4

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span
+from gspen_ner.ner.predictions import Prediction
 from gspen_ner.report.entities_page import entities_page
-from gspen_ner.tasks.predictions import Prediction
 
 EVIL = [
     "<script>alert(1)</script>",

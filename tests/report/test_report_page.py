@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gspen_ner.labels import Labels
+from gspen_ner.ner.confusion import Confusion
+from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.report.ner.sentences import unpacked
 from gspen_ner.report.ner.tables import confusion_table
-from gspen_ner.tasks.ner_confusion import Confusion
-from gspen_ner.tasks.ner_files import TaggedSentence
 from tests.report.report_examples import EVIL, evil_news, make_example, news
 
 VOID = ("meta", "link", "input")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gspen_ner.ner.metrics import evaluate_predictions
+from gspen_ner.ner.predictions import Prediction, Workings
 from gspen_ner.report.ner.convergence import convergence
 from gspen_ner.report.ner.learning_curves import Curve, read_curves
 from gspen_ner.report.ner.sentences import packed, sentence_entries, unpacked
 from gspen_ner.report.ner.svg import round_ticks
-from gspen_ner.tasks.ner_metrics import evaluate_predictions
-from gspen_ner.tasks.predictions import Prediction, Workings
 from tests.report.report_examples import news
 
 TABLE = np.full((1, 2), 0.5, dtype=np.float32)

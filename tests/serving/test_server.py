@@ -18,9 +18,9 @@ pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
 
 from gspen_ner.hosts.huggingface.tagger import Tagger  # noqa: E402
+from gspen_ner.ner.plain_text import read_text  # noqa: E402
 from gspen_ner.serving.app import MOST_BYTES, make_app  # noqa: E402
 from gspen_ner.serving.messages import MOST_CHARACTERS  # noqa: E402
-from gspen_ner.tasks.plain_text import read_text  # noqa: E402
 from tests.tiny import gspen_ner, make_model, stir  # noqa: E402
 
 TEXTS = [

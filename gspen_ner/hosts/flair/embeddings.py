@@ -16,6 +16,7 @@ from flair.embeddings import (
     WordEmbeddings,
 )
 
+from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.recipe.flair import (
     CharacterEntry,
     EmbeddingEntry,
@@ -25,7 +26,6 @@ from gspen_ner.recipe.flair import (
 )
 from gspen_ner.recipe.loading import expand
 from gspen_ner.scorers import WordVectors
-from gspen_ner.tasks.ner_files import TaggedSentence
 
 
 def make_embeddings(entries: Sequence[EmbeddingEntry], train: Sequence[TaggedSentence]) -> TokenEmbeddings:

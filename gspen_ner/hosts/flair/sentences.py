@@ -17,8 +17,8 @@ from gspen_ner.hosts.flair.chain_view import ChainView
 from gspen_ner.hosts.flair.documents import whole_documents
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
 from gspen_ner.labels import Labels, Scheme, spans_of_tags
-from gspen_ner.tasks.ner_files import DOCUMENT_MARK, TaggedSentence
-from gspen_ner.tasks.predictions import Scored, SentenceTagger
+from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
+from gspen_ner.ner.predictions import Scored, SentenceTagger
 
 TAG_TYPE = "ner"
 

@@ -28,10 +28,10 @@ from gspen_ner.hosts.flair.kept_scores import KeptScores
 from gspen_ner.hosts.flair.sharing import arguments_of, share_weights
 from gspen_ner.hosts.lone_sentences import stand_alone
 from gspen_ner.labels import Scheme, tags_of_spans
+from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 from gspen_ner.solvers import Solution, Solver
-from gspen_ner.tasks.ner_metrics import ConllScore, conll_f1
 from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
 
 log = logging.getLogger("flair")

@@ -18,7 +18,7 @@ from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.piece_layout import IGNORED
 from gspen_ner.hosts.huggingface.readers import Reader
-from gspen_ner.tasks.ner_files import TaggedSentence
+from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers
 
 

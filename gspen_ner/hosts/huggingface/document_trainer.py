@@ -28,7 +28,7 @@ class DocumentTrainer(Trainer):
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
-        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> from gspen_ner.ner.files import TaggedSentence
         >>> sentences = [TaggedSentence(("Ann", "left"), ("B-PER", "O"), document) for document in (0, 1, 1)]
         >>> rows = as_dataset(sentences, model.bio)
         >>> options = {"remove_unused_columns": False, "report_to": [], "use_cpu": True}

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
 from gspen_ner.hosts.huggingface.run_log import QuietProgress, UpdateClock
-from gspen_ner.recipe.systems import SystemTraining
+from recipes.studies.settings import SystemTraining
 
 PREDICTION_BATCH = 512
 Output = Literal["predict", "scores", "marginals", "steps"]

@@ -15,7 +15,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_
 from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
-from gspen_ner.tasks.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
+from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
 
 BATCH_SIZE = 64
 

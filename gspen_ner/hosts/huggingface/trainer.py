@@ -36,8 +36,8 @@ from gspen_ner.hosts.huggingface.rates import rate_factor, stage_optimizer
 from gspen_ner.hosts.huggingface.run_log import EpochClock, QuietProgress, StageLog
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
+from gspen_ner.ner.metrics import span_f1
 from gspen_ner.recipe import Training
-from gspen_ner.tasks.ner_metrics import span_f1
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StageData:
 
     Example:
         >>> from gspen_ner.hosts.huggingface import as_dataset
-        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> from gspen_ner.ner.files import TaggedSentence
         >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
         >>> StageData(train=rows, dev=rows).draws
         1
@@ -113,7 +113,7 @@ class StageTrainer(DocumentTrainer):
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
-        >>> from gspen_ner.tasks.ner_files import TaggedSentence
+        >>> from gspen_ner.ner.files import TaggedSentence
         >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)], model.bio)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     stage = Path(folder) / "base"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gspen_ner.ner.metrics import Changes
 from gspen_ner.report.ner.convergence import Convergence
 from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.report.ner.statistics import Statistics
@@ -18,7 +19,6 @@ from gspen_ner.report.ner.svg import (
     round_ticks,
     text,
 )
-from gspen_ner.tasks.ner_metrics import Changes
 
 WIDTH = 360
 _ROW = 42  # the height of a type's

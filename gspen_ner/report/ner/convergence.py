@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gspen_ner.tasks.predictions import Prediction
+from gspen_ner.ner.predictions import Prediction
 
 
 @dataclass(frozen=True)

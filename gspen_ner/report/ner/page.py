@@ -16,12 +16,12 @@ from string import Template
 from typing import Any
 
 from gspen_ner.labels import Labels
+from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.ner.predictions import Prediction
 from gspen_ner.report.ner.figures import figures
 from gspen_ner.report.ner.overview import overview
 from gspen_ner.report.ner.sentences import sentence_entries
 from gspen_ner.report.ner.statistics import Statistics
-from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.predictions import Prediction
 
 SCRIPTS = ("entities.js", "marginals.js", "details.js", "browser.js", "printing.js")
 

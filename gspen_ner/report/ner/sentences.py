@@ -16,9 +16,9 @@ from jaxtyping import Float
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import spans_of_tags
-from gspen_ner.tasks.ner_files import TaggedSentence
-from gspen_ner.tasks.ner_metrics import compare_errors
-from gspen_ner.tasks.predictions import Prediction, Workings
+from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.ner.metrics import compare_errors
+from gspen_ner.ner.predictions import Prediction, Workings
 
 
 def sentence_entries(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gspen_ner.experiments.tables import system_names
 from gspen_ner.labels import Span, spans_of_tags
+from gspen_ner.ner.confusion import Confusion, confusion
+from gspen_ner.ner.files import TaggedFile
+from gspen_ner.ner.intervals import Intervals, f1_intervals
+from gspen_ner.ner.metrics import Assessment, Evaluation, Score, evaluate_predictions
+from gspen_ner.ner.predictions import Prediction
 from gspen_ner.report.ner.convergence import Convergence, convergence
 from gspen_ner.report.ner.learning_curves import Curve
-from gspen_ner.tasks.ner_confusion import Confusion, confusion
-from gspen_ner.tasks.ner_files import TaggedFile
-from gspen_ner.tasks.ner_intervals import Intervals, f1_intervals
-from gspen_ner.tasks.ner_metrics import Assessment, Evaluation, Score, evaluate_predictions
-from gspen_ner.tasks.predictions import Prediction
+from gspen_ner.runs.tables import system_names
 
 
 @dataclass(frozen=True)

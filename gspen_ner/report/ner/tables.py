@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from gspen_ner.ner.confusion import Confusion
+from gspen_ner.ner.intervals import Interval
 from gspen_ner.report.ner.charts import scored_types
 from gspen_ner.report.ner.convergence import Convergence
 from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.report.ner.statistics import Statistics
-from gspen_ner.tasks.ner_confusion import Confusion
-from gspen_ner.tasks.ner_intervals import Interval
 
 SHADES = 8  # classes heat-1 ... heat-8 of the style sheet
 _MANY = 8  # types, whose names then stand upright

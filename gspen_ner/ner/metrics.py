@@ -1,0 +1,210 @@
+"""How NER is scored: CoNLL F1 by seqeval, what a global term changed, and calibration.
+
+F1 is always seqeval's strict mode with a scheme: without both, it scores leniently and says nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from gspen_ner.decode import ScoredSpan
+from gspen_ner.labels import Scheme, Span, check_tag, spans_of_tags, tags_of_spans
+from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.ner.predictions import Prediction, SentenceTagger
+
+Spans = Sequence[Sequence[Span]]
+TERM_SYSTEMS = ("spen", "gspen")  # that have a global term
+
+
+@dataclass(frozen=True)
+class Score:
+    """Precision, recall and F1 between 0 and 1, and the number of gold entities."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True)
+class ConllScore:
+    """Micro-averaged, and per type."""
+
+    micro: Score
+    types: dict[str, Score]
+
+    @property
+    def f1(self) -> float:
+        """Micro-averaged F1."""
+        return self.micro.f1
+
+
+def conll_f1(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme = "BIO"
+) -> ConllScore:
+    """CoNLL precision, recall and F1 of whole entities, by seqeval in strict mode.
+
+    Args:
+        gold: tags of each sentence.
+        predicted: tags of each sentence, as many.
+        scheme: how both are tagged.
+
+    Example:
+        >>> score = conll_f1([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]], "BIO")
+        >>> score.micro
+        Score(precision=0.5, recall=1.0, f1=0.6666666666666666, support=1)
+    """
+    from seqeval.metrics import classification_report
+    from seqeval.scheme import IOB2, IOBES
+
+    if scheme not in get_args(Scheme):
+        raise ValueError(f"scheme must be one of {', '.join(get_args(Scheme))}, got {scheme!r}")
+    if [len(row) for row in gold] != [len(row) for row in predicted]:
+        raise ValueError(
+            f"gold and predicted tags differ in shape: {len(gold)} and {len(predicted)} sentences, "
+            f"{sum(map(len, gold))} and {sum(map(len, predicted))} tags"
+        )
+    for tag in {tag for rows in (gold, predicted) for row in rows for tag in row}:
+        check_tag(tag, scheme)
+    if all(tag == "O" for rows in (gold, predicted) for row in rows for tag in row):
+        return ConllScore(Score(0.0, 0.0, 0.0, 0), {})  # seqeval has no answer to this
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of types without predictions
+        report = classification_report(
+            [list(row) for row in gold],
+            [list(row) for row in predicted],
+            mode="strict",
+            scheme=IOB2 if scheme == "BIO" else IOBES,
+            output_dict=True,
+            zero_division=0,
+        )
+    scores = {
+        name: Score(
+            float(row["precision"]), float(row["recall"]), float(row["f1-score"]), int(row["support"])
+        )
+        for name, row in report.items()
+    }
+    micro, _, _ = (scores.pop(f"{kind} avg") for kind in ("micro", "macro", "weighted"))
+    return ConllScore(micro, scores)
+
+
+def span_f1(gold: Spans, predicted: Spans, lengths: Sequence[int]) -> ConllScore:
+    """The same for entities given as spans."""
+
+    def tags(rows: Spans) -> list[list[str]]:
+        return [tags_of_spans(spans, length, "BIO") for spans, length in zip(rows, lengths, strict=True)]
+
+    return conll_f1(tags(gold), tags(predicted), "BIO")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Errors (missed or invented entities) of two predictions: gone, new, and made by both."""
+
+    fixed: int
+    broken: int
+    same: int
+
+
+def compare_errors(gold: Spans, before: Spans, after: Spans) -> Changes:
+    """What changed between two predictions.
+
+    Example:
+        >>> gold = [[Span(0, 1, "LOC")]]
+        >>> compare_errors(gold, [[Span(0, 1, "PER")]], gold)  # one missed and one invented are gone
+        Changes(fixed=2, broken=0, same=0)
+    """
+    fixed = broken = same = 0
+    for truth, first, second in zip(gold, before, after, strict=True):
+        old, new = set(truth) ^ set(first), set(truth) ^ set(second)
+        fixed, broken, same = fixed + len(old - new), broken + len(new - old), same + len(old & new)
+    return Changes(fixed, broken, same)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far confidences are from the truth.
+
+    Args:
+        ece: expected calibration error: the mean distance of a bin's confidence to its accuracy.
+        bins: mean confidence, accuracy and number of entities of each bin that has any.
+    """
+
+    ece: float
+    bins: list[tuple[float, float, int]]
+
+
+def calibration(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], bins: int = 10) -> Calibration:
+    """Calibration of the confidences of predicted entities, in bins of equal width."""
+    found: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    for truth, row in zip(gold, predicted, strict=True):
+        entities = set(truth)
+        for span, probability in row:
+            found[min(int(probability * bins), bins - 1)].append((probability, span in entities))
+    filled = [
+        (sum(p for p, _ in bin) / len(bin), sum(right for _, right in bin) / len(bin), len(bin))
+        for bin in found
+        if bin
+    ]
+    total = sum(size for _, _, size in filled)
+    ece = sum(abs(confidence - accuracy) * size for confidence, accuracy, size in filled)
+    return Calibration(ece / max(total, 1), filled)
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Everything that is said about one prediction of a dataset."""
+
+    score: ConllScore
+    exact_match: float
+    """Share of sentences without an error."""
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model's prediction and, if it has a global term, that of its base model beside it."""
+
+    sentences: int
+    base: Assessment
+    full: Assessment | None = None
+    changes: Changes | None = None
+
+
+def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
+    """Score a tagger against gold tags and, if it has a global term, its base model beside it."""
+    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    return evaluate_predictions(sentences, predictions, tagger.system in TERM_SYSTEMS)
+
+
+def evaluate_predictions(
+    sentences: Sequence[TaggedSentence], predictions: Sequence[Prediction], has_term: bool
+) -> Evaluation:
+    """The same for what a tagger has said already.
+
+    Args:
+        sentences: with gold tags.
+        predictions: of these sentences.
+        has_term: whether the tagger has a global term.
+    """
+    spans = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
+    lengths = [len(sentence.tokens) for sentence in sentences]
+    base = [prediction.base_entities for prediction in predictions]
+    assessed = assess(spans, base, lengths)
+    if not has_term:
+        return Evaluation(len(sentences), assessed)
+    full = [prediction.entities for prediction in predictions]
+    before, after = ([[entity.span for entity in row] for row in rows] for rows in (base, full))
+    changes = compare_errors(spans, before, after)
+    return Evaluation(len(sentences), assessed, assess(spans, full, lengths), changes)
+
+
+def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:
+    """Score, exact match and calibration of a prediction."""
+    spans = [[entity.span for entity in row] for row in predicted]
+    exact = sum(set(truth) == set(row) for truth, row in zip(gold, spans, strict=True))
+    score = span_f1(gold, spans, lengths)
+    return Assessment(score, exact / max(len(gold), 1), calibration(gold, predicted))

@@ -1,0 +1,1 @@
+"""Multilabel classification (Bibtex, Bookmarks): the five systems of the paper."""

@@ -1,0 +1,136 @@
+"""Reading multilabel data: Bibtex and Bookmarks as Mulan publishes them.
+
+bibtex-train.arff, bibtex-test.arff, bibtex.xml                             read_bibtex
+bookmarks-train.arff, -dev.arff (or -valid.arff), -test.arff, bookmarks.xml  read_bookmarks
+bookmarks.arff, bookmarks.xml                                                read_bookmarks
+
+Each table may also be compressed, with .gz after its name. The XML file says which columns are labels; all
+others are features. An example is a row of features, zero or one each, and any number of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from recipes.multilabel.arff import BinaryTable, read_binary_arff, read_label_names
+from recipes.multilabel.data import MultilabelData, MultilabelSplit
+
+BOOKMARKS_ROWS = (48_000, 12_000, 27_856)
+"""How many of the rows of bookmarks.arff are for training, validation and testing, in this order."""
+
+
+def read_bibtex(folder: str | Path, seed: int = 0) -> MultilabelData:
+    """Read Bibtex: the published test rows, and training rows of which a quarter become dev.
+
+    Args:
+        folder: where the files are; see this module's header for their names.
+        seed: which quarter. Both parts keep the order of the file.
+
+    Raises:
+        ValueError: a file is missing, damaged or does not go with the others.
+    """
+    folder = Path(folder)
+    names = read_label_names(folder / "bibtex.xml")
+    train, test = _read_splits([_find(folder, "bibtex-train"), _find(folder, "bibtex-test")], names)
+    rows = len(train.labels)
+    if rows < 2:
+        raise ValueError(f"{folder}: expected 2 training rows or more to take some for dev, got {rows}")
+    shuffled = np.random.default_rng(seed).permutation(rows)
+    quarter = max(1, rows // 4)
+    dev, rest = (torch.from_numpy(np.sort(part)) for part in (shuffled[:quarter], shuffled[quarter:]))
+    kept, held_out = (MultilabelSplit(train.features[part], train.labels[part]) for part in (rest, dev))
+    return MultilabelData(kept, held_out, test, names, str(folder))
+
+
+def read_bookmarks(folder: str | Path) -> MultilabelData:
+    """Read Bookmarks, from a file for each split or from the one file that Mulan publishes.
+
+    That file is cut in its order into `BOOKMARKS_ROWS`, or in this proportion if it has more or fewer rows.
+    If the folder has both, the files of splits are read.
+
+    Args:
+        folder: where the files are; see this module's header for their names.
+
+    Raises:
+        ValueError: a file is missing, damaged or does not go with the others.
+    """
+    folder = Path(folder)
+    names = read_label_names(folder / "bookmarks.xml")
+    if _exists(folder, "bookmarks") and not _exists(folder, "bookmarks-train"):
+        file = _find(folder, "bookmarks")
+        (whole,) = _read_splits([file], names)
+        splits = _cut(file, whole)
+    else:
+        alternatives = [["train"], ["dev", "valid"], ["test"]]
+        files = [_find(folder, *(f"bookmarks-{split}" for split in either)) for either in alternatives]
+        splits = _read_splits(files, names)
+    train, dev, test = splits
+    return MultilabelData(train, dev, test, names, str(folder))
+
+
+def _exists(folder: Path, name: str) -> bool:
+    return any((folder / f"{name}.arff{ending}").exists() for ending in ("", ".gz"))
+
+
+def _find(folder: Path, *names: str) -> Path:
+    """The first of the named tables that there is."""
+    files = [folder / f"{name}.arff{ending}" for name in names for ending in ("", ".gz")]
+    for file in files:
+        if file.exists():
+            return file
+    raise ValueError(f"{folder}: expected one of {', '.join(file.name for file in files)}, found none")
+
+
+def _read_splits(files: Sequence[Path], labels: tuple[str, ...]) -> list[MultilabelSplit]:
+    """Tables of the same columns, those of the labels in the order given."""
+    splits: list[MultilabelSplit] = []
+    first: tuple[str, ...] = ()
+    for file in files:
+        table = read_binary_arff(file)
+        first = first or table.names
+        if table.names != first:
+            raise ValueError(
+                f"{file}: expected the attributes of {files[0].name}, {_difference(first, table.names)}"
+            )
+        splits.append(_split(file, table, labels))
+    return splits
+
+
+def _difference(names: tuple[str, ...], others: tuple[str, ...]) -> str:
+    for number, (expected, found) in enumerate(zip(names, others, strict=False)):
+        if expected != found:
+            return f"of which number {number} is {expected!r}, got {found!r}"
+    return f"which are {len(names)}, got {len(others)}"
+
+
+def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> MultilabelSplit:
+    place = {name: number for number, name in enumerate(table.names)}
+    missing = [name for name in labels if name not in place]
+    if missing:
+        raise ValueError(
+            f"{file}: expected the {len(labels)} labels of the XML file among the attributes, "
+            f"{len(missing)} are missing: {', '.join(missing[:5])}"
+        )
+    columns = [place[name] for name in labels]
+    others = np.delete(np.arange(len(place)), columns)
+    if not len(others):
+        raise ValueError(f"{file}: expected features beside the {len(labels)} labels, got none")
+    return MultilabelSplit(
+        torch.from_numpy(table.values[:, others]),
+        torch.from_numpy(table.values[:, columns].astype(np.int64)),
+    )
+
+
+def _cut(file: Path, whole: MultilabelSplit) -> list[MultilabelSplit]:
+    """One table as training, validation and test rows."""
+    rows, total = len(whole.labels), sum(BOOKMARKS_ROWS)
+    train, dev = (rows * part // total for part in BOOKMARKS_ROWS[:2])
+    if not train or not dev:
+        raise ValueError(f"{file}: expected enough rows to cut into train, dev and test, got {rows}")
+    sizes = [train, dev, rows - train - dev]
+    parts = zip(whole.features.split(sizes), whole.labels.split(sizes), strict=True)
+    return [MultilabelSplit(features, labels) for features, labels in parts]

@@ -1,0 +1,1 @@
+"""Words of letter images: the five systems of the paper, and the study of inference."""

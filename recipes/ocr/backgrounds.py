@@ -1,0 +1,152 @@
+"""What lies behind the letters: small patches of photographs, and other photographs for each split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int64, UInt8
+from numpy.lib.stride_tricks import sliding_window_view
+
+from recipes.ocr.letters import SIZE
+
+Photo = UInt8[np.ndarray, "_ _"]
+"""A grey photograph, or a part of one."""
+
+MANY = 10
+"""From this many photographs on, a split has photographs of its own; fewer are each cut into this many."""
+
+_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+def read_backgrounds(folder: str | Path | None = None) -> list[Photo]:
+    """Read photographs as grey images.
+
+    Args:
+        folder: all images in it are read, in the order of their names; None takes the two photographs that
+            come with scikit-learn.
+
+    Raises:
+        ValueError: there is no image, or one cannot be read or is too small; the message says which.
+    """
+    from PIL import Image
+
+    if folder is None:
+        from sklearn.datasets import load_sample_images
+
+        return [np.array(Image.fromarray(photo).convert("L")) for photo in load_sample_images().images]
+    if not Path(folder).is_dir():
+        raise ValueError(f"{folder}: expected a folder of photographs, there is none")
+    files = sorted(file for file in Path(folder).iterdir() if file.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise ValueError(f"{folder}: expected photographs ({', '.join(_SUFFIXES)}), found none")
+    return [_photo(file) for file in files]
+
+
+def _photo(file: Path) -> Photo:
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            photo = np.array(image.convert("L"))
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{file}: expected a photograph: {error}") from None
+    if min(photo.shape) < SIZE:
+        rows, columns = photo.shape
+        raise ValueError(f"{file}: expected at least {SIZE} x {SIZE} pixels, got {columns} x {rows}")
+    return photo
+
+
+def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[list[Photo]]:
+    """Divide photographs into pools that have no pixel in common.
+
+    Ten or more photographs are dealt out whole. Fewer are each cut into vertical bands, and the bands dealt
+    out in turn: three wide bands would be as different as the left and the right of a photograph are.
+
+    Args:
+        photos: what to divide.
+        shares: of each pool; they sum to one.
+
+    Returns:
+        A pool for each share.
+
+    Raises:
+        ValueError: a pool would be empty.
+
+    Example:
+        >>> train, test = split_backgrounds([np.zeros((40, 400), np.uint8)], (0.8, 0.2))
+        >>> len(train), len(test), test[0].shape
+        (8, 2, (40, 40))
+    """
+    if not photos:
+        raise ValueError("expected photographs to divide, got none")
+    if min(shares, default=0) <= 0 or abs(sum(shares) - 1) > 1e-6:
+        raise ValueError(f"expected positive shares that sum to 1, got {tuple(shares)}")
+    parts = [list(photos)] if len(photos) >= MANY else [_bands(photo) for photo in photos]
+    pools: list[list[Photo]] = [[] for _ in shares]
+    for some in parts:
+        for part, owner in zip(some, _dealt(len(some), shares), strict=True):
+            pools[owner].append(part)
+    if not all(pools):
+        raise ValueError(
+            f"{len(photos)} photographs are too few or too narrow for the shares {tuple(shares)}: expected "
+            f"{MANY} or more, or some of {MANY * SIZE} pixels width"
+        )
+    return pools
+
+
+def _bands(photo: Photo) -> list[Photo]:
+    """Vertical bands of about equal width, each wide enough for a patch."""
+    return np.array_split(photo, max(1, min(MANY, photo.shape[1] // SIZE)), axis=1)
+
+
+def _dealt(count: int, shares: Sequence[float]) -> list[int]:
+    """The owner of each of some things in a row: always the one who lacks most of their share."""
+    owners: list[int] = []
+    for number in range(1, count + 1):
+        lacks = [number * share - owners.count(owner) for owner, share in enumerate(shares)]
+        owners.append(max(range(len(shares)), key=lambda owner: round(lacks[owner], 6)))
+    return owners
+
+
+def cut_patches(
+    pool: Sequence[Photo], draws: Float[np.ndarray, " patches"]
+) -> UInt8[np.ndarray, "patches 28 28"]:
+    """Cut a patch out of a pool for each random number; all places are equally likely.
+
+    Args:
+        pool: photographs of at least 28 x 28 pixels.
+        draws: uniform in [0, 1); equal numbers give equal patches.
+
+    Example:
+        >>> photo = np.arange(29, dtype=np.uint8)[None].repeat(28, 0)   # it has two places for a patch
+        >>> cut_patches([photo], np.array([0.2, 0.7]))[:, 0, 0]
+        array([0, 1], dtype=uint8)
+    """
+    small = [photo.shape for photo in pool if min(photo.shape) < SIZE]
+    if small or not pool:
+        raise ValueError(f"expected photographs of at least {SIZE} x {SIZE} pixels, got {small or 'none'}")
+    places = np.array([(rows - SIZE + 1) * (columns - SIZE + 1) for rows, columns in (p.shape for p in pool)])
+    ends = places.cumsum()
+    chosen = pick(draws, int(ends[-1]))
+    owner = np.searchsorted(ends, chosen, side="right")
+    patches = np.empty((len(draws), SIZE, SIZE), dtype=np.uint8)
+    for number in np.unique(owner):
+        here = owner == number
+        windows = sliding_window_view(pool[number], (SIZE, SIZE))
+        row, column = np.divmod(chosen[here] - (ends - places)[number], windows.shape[1])
+        patches[here] = windows[row, column]
+    return patches
+
+
+def pick(
+    draws: Float[np.ndarray, "*shape"], counts: Int64[np.ndarray, "*#shape"] | int
+) -> Int64[np.ndarray, "*shape"]:
+    """Turn uniform random numbers in [0, 1) into whole numbers from 0 to count - 1.
+
+    Example:
+        >>> pick(np.array([0.0, 0.5, 0.99]), 10)
+        array([0, 5, 9])
+    """
+    return np.minimum((draws * counts).astype(np.int64), np.asarray(counts) - 1)  # a product may round up

@@ -1,0 +1,1 @@
+"""Tags of images (MIRFLICKR25k): the five systems of the paper."""
