@@ -1,34 +1,39 @@
-"""GSPENHead: a global term and a solver over the potentials of any chain scorer. Wiring only.
+"""GSPENHead: a global term, or none, and a solver over the potentials of any scorer. Wiring only.
 
 potentials -> Objective -> solve -> Solution -> loss or labels
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from gspen_ner.components import Count, NonNegative, configurable, options_of
 from gspen_ner.decode import label_lists
-from gspen_ner.losses import fixed_point_f1, fixed_point_likelihood, positive_part, structured_hinge
+from gspen_ner.losses import (
+    fixed_point_f1,
+    fixed_point_likelihood,
+    linear_hinge,
+    negative_log_likelihood,
+    positive_part,
+    structured_hinge,
+)
 from gspen_ner.objective import Objective, hamming_cost
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.polytope import Polytope
-from gspen_ner.solvers import FrankWolfe, MirrorDescent, SaddlePoint, Solution, Solver, solve
-from gspen_ner.terms import Context, GlobalTerm, TermSum, make_term
+from gspen_ner.solvers import SOLVERS, MirrorDescent, Solution, Solver, solve
+from gspen_ner.solvers.solve import MAX_STEPS, STOP, TOLERANCE, Stop
+from gspen_ner.terms import TERMS, Context, GlobalTerm, TermSum
 
-SOLVERS: dict[str, Callable[..., Solver]] = {
-    "mirror_descent": MirrorDescent,
-    "frank_wolfe": FrankWolfe,
-    "saddle_point": SaddlePoint,
-}
+LOSSES = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1": fixed_point_f1}
 
 
 class HeadLoss(NamedTuple):
-    """The losses of a batch, and what there is to know about the inference behind them.
+    """The losses of a batch, and the inference behind them.
 
     Example:
         >>> from gspen_ner import Chain, Sharpness
@@ -41,20 +46,27 @@ class HeadLoss(NamedTuple):
     loss: Float[Tensor, " B"]
     negative: Bool[Tensor, " B"]
     """Where inference ended below the gold labels' value; cut off by `positive_part`."""
-    solution: Solution
+    solution: Solution | None
+    """None without a term."""
 
 
+@configurable(given=["term"])
 class GSPENHead(nn.Module):
     """A global term over the potentials of a base model.
 
+    Without a term it is the base model's own loss and decoder: the likelihood of a CRF (with `cost=0`), or a
+    structured hinge.
+
     Args:
-        term: the global term.
-        solver: how inference is done; mirror descent with backtracking by default.
-        temperature: weight of the entropy.
+        term: the global term, or None.
+        solver: the algorithm of inference.
+        temperature: weight of the entropy; 1 for marginals, 0 for the best labelling.
         cost: weight of the Hamming cost in training; 0 trains without a margin.
-        loss: `"hinge"` (the paper's), `"fixed_point"` (likelihood at the solution) or `"f1"` (F1 there).
-        positive_part: cut negative losses off, as the paper does.
-        max_steps, tolerance, stop: see `solve`.
+        loss: the structured hinge (the paper's), or the likelihood or F1 at the fixed point.
+        positive_part: whether negative losses are cut off, as in the paper.
+        max_steps: largest number of steps of inference.
+        tolerance: residual below which inference ends.
+        stop: the residual: the solver's gap, or the change of the objective.
 
     Example:
         >>> import torch
@@ -70,34 +82,35 @@ class GSPENHead(nn.Module):
 
     def __init__(
         self,
-        term: GlobalTerm,
-        solver: Solver | None = None,
+        term: GlobalTerm | None = None,
+        solver: Annotated[Solver, SOLVERS] = MirrorDescent(),  # noqa: B008, it is frozen
         *,
-        temperature: float = 1.0,
-        cost: float = 1.0,
+        temperature: NonNegative = 1.0,
+        cost: NonNegative = 1.0,
         loss: Literal["hinge", "fixed_point", "f1"] = "hinge",
         positive_part: bool = True,
-        max_steps: int = 10,
-        tolerance: float = 1e-2,
-        stop: Literal["gap", "change"] = "gap",
+        max_steps: Count = MAX_STEPS,
+        tolerance: NonNegative = TOLERANCE,
+        stop: Stop = STOP,
     ) -> None:
         super().__init__()
-        if not cost >= 0:
-            raise ValueError(f"cost must not be negative, got {cost}")
-        losses = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1": fixed_point_f1}
-        if loss not in losses:
-            raise ValueError(f"loss must be one of {sorted(losses)}, got {loss!r}")
-        self.term = term
-        self.solver = MirrorDescent() if solver is None else solver
+        self.term, self.solver = term, solver
         self.temperature, self.cost = temperature, cost
-        self.loss_function, self.positive_part = losses[loss], positive_part
+        self.loss_function, self.positive_part = LOSSES[loss], positive_part
         self.max_steps, self.tolerance, self.stop = max_steps, tolerance, stop
 
     @property
     def couples_documents(self) -> bool:
         """Whether the term scores documents as a whole, so that their sentences must share a batch."""
-        one = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
-        return self.term.groups(one) is not None
+        sentence = Context(torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
+        return self.term is not None and self.term.groups(sentence) is not None
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the terms and options that `make_head` makes this head of."""
+        terms = (
+            self.term.terms if isinstance(self.term, TermSum) else [] if self.term is None else [self.term]
+        )
+        return {"terms": [TERMS.entry_of(term) for term in terms], "inference": options_of(self)}
 
     def infer(
         self,
@@ -106,7 +119,7 @@ class GSPENHead(nn.Module):
         context: Context | None = None,
         record_trace: bool = False,
     ) -> Solution:
-        """Marginals, and scores to decode, of base model and term together."""
+        """Return marginals, and scores to decode, of base model and term together."""
         return self._solve(self._objective(potentials, polytope, context), record_trace)
 
     def loss(
@@ -116,7 +129,10 @@ class GSPENHead(nn.Module):
         labels: Int[Tensor, "B N"],
         context: Context | None = None,
     ) -> HeadLoss:
-        """The training loss of each example; dropout is on in training mode."""
+        """Return the training loss of each example; dropout is on in training mode."""
+        if self.term is None:
+            loss = self._linear_loss(potentials, polytope, labels)
+            return HeadLoss(loss, torch.zeros_like(loss, dtype=torch.bool), None)
         objective = self._objective(potentials, polytope, context, labels)
         if torch.is_inference_mode_enabled():  # autograd, which inference needs, cannot use its tensors
             with torch.inference_mode(False):
@@ -129,9 +145,16 @@ class GSPENHead(nn.Module):
     def decode(
         self, potentials: Parts, polytope: Polytope, context: Context | None = None
     ) -> list[list[int]]:
-        """The predicted labels of each example."""
-        solution = self.infer(potentials, polytope, context)
-        return label_lists(polytope.argmax(solution.theta))
+        """Return the predicted labels of each example."""
+        theta = potentials if self.term is None else self.infer(potentials, polytope, context).theta
+        return label_lists(polytope.argmax(theta))
+
+    def _linear_loss(
+        self, potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
+    ) -> Float[Tensor, " B"]:
+        if self.temperature == 1 and self.cost == 0:
+            return negative_log_likelihood(potentials, polytope, labels)
+        return linear_hinge(potentials, polytope, labels, self.temperature, self.cost)
 
     def _objective(
         self,
@@ -143,12 +166,14 @@ class GSPENHead(nn.Module):
         if context is None:
             context = Context(polytope.mask(potentials.nodes.shape[1]).expand(len(potentials.nodes), -1))
         potentials = potentials.map(at_least_single)
-        if self.term.edge_inputs == "positions":
+        if self.term is not None and self.term.edge_inputs == "positions":
             potentials = polytope.expand(potentials)
         cost = None
         if labels is not None and self.cost > 0:
             cost = hamming_cost(polytope.vertex(labels, potentials), self.cost)
-        noise = self.term.draw_noise(potentials, context) if self.training and labels is not None else None
+        noise = None
+        if self.term is not None and self.training and labels is not None:
+            noise = self.term.draw_noise(potentials, context)
         return Objective(potentials, polytope, self.term, context, self.temperature, cost, noise)
 
     def _solve(self, objective: Objective, record_trace: bool = False) -> Solution:
@@ -162,13 +187,16 @@ class GSPENHead(nn.Module):
         )
 
 
-def make_head(num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any]) -> GSPENHead:
-    """A head by the names that recipes and model files use.
+def make_head(
+    num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], *sizes: int
+) -> GSPENHead:
+    """Return the head that entries of recipes and model files describe.
 
     Args:
-        num_labels: labels of each node.
-        terms: the name of each (see `make_term`) and its arguments; they are summed.
-        inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
+        num_labels: number of labels of each node.
+        terms: an entry for each term; they are summed.
+        inference: options of `GSPENHead`, of which `solver` is an entry.
+        sizes: what else terms are given: numbers of nodes and edges, for terms over graphs of fixed size.
 
     Example:
         >>> make_head(3, [{"name": "document"}], {"max_steps": 5}).max_steps
@@ -176,15 +204,13 @@ def make_head(num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Ma
     """
     if not terms:
         raise ValueError("a head needs at least one term")
-    made = [make_term(num_labels=num_labels, **options) for options in terms]
+    summands = [TERMS.make(entry, num_labels, *sizes) for entry in terms]
     options = dict(inference)
-    solver = dict(options.pop("solver", {"name": "mirror_descent"}))
-    kind = solver.pop("name")
-    if kind not in SOLVERS:
-        raise ValueError(f"there is no solver {kind!r}, only {', '.join(SOLVERS)}")
-    return GSPENHead(made[0] if len(made) == 1 else TermSum(*made), SOLVERS[kind](**solver), **options)
+    if isinstance(options.get("solver"), Mapping):
+        options["solver"] = SOLVERS.make(options["solver"])
+    return GSPENHead(summands[0] if len(summands) == 1 else TermSum(*summands), **options)
 
 
 def at_least_single(tensor: Tensor) -> Tensor:
-    """Half-precision numbers as float32, others as they are."""
+    """Return half-precision numbers as float32, others as they are."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.parts import Parts
-from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.polytopes.polytope import Messages, Polytope
 from gspen_ner.terms.term import Context, GlobalTerm, Noise, select_noise
 
 
@@ -84,17 +84,10 @@ class Objective:
         if self.term is None:
             return self.term_value(marginals), Parts(torch.zeros_like(marginals.nodes))
         with torch.autocast(marginals.nodes.device.type, enabled=False):
-            if not create_graph:
-                return self.term.value_and_grad(self.potentials, marginals, self.context, self.noise)
-            with torch.inference_mode(False), torch.enable_grad():
-                leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
-                value = self.term_value(leaf)
-                read = self.term.read_parts(leaf)
-                found = torch.autograd.grad(
-                    value.sum(), read.tensors(), create_graph=True, materialize_grads=True
-                )
-                grads = iter(found)
-        return value, read.map(lambda _: next(grads))
+            arguments = self.potentials, marginals, self.context, self.noise
+            if create_graph:
+                return self.term.differentiate(*arguments, create_graph)
+            return self.term.value_and_grad(*arguments)
 
     def pool(self, values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
         """Sum over each group of coupled examples, given back to each of its members."""
@@ -106,6 +99,10 @@ class Objective:
         """Which examples the term couples, numbered from zero; None if it couples none."""
         groups = None if self.term is None else self.term.groups(self.context)
         return None if groups is None else torch.unique(groups, return_inverse=True)[1]
+
+    def warmed(self, messages: Messages) -> Objective:
+        """Return the same objective, whose polytope starts each inference from these messages."""
+        return replace(self, polytope=self.polytope.warmed(messages))
 
     def select(self, rows: Int[Tensor, " K"]) -> Objective:
         """The objective of some examples (whole groups)."""

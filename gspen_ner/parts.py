@@ -184,6 +184,27 @@ def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:
     return product.sum(tuple(range(1, product.dim())), dtype=wide_dtype(product.device))
 
 
+def value_and_gradient(
+    function: Callable[[Parts], Float[Tensor, " B"]], point: Parts, create_graph: bool = False
+) -> tuple[Float[Tensor, " B"], Parts]:
+    """Return the values of a function of each example's parts, and their gradients, by autograd.
+
+    Args:
+        function: of the parts of a batch, example by example.
+        point: where it is differentiated.
+        create_graph: whether value and gradient stay differentiable in what else the function depends on.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = point.map(lambda tensor: tensor.detach().requires_grad_())
+        value = function(leaf)
+        gradients = iter(
+            torch.autograd.grad(
+                value.sum(), leaf.tensors(), create_graph=create_graph, materialize_grads=True
+            )
+        )
+    return value, leaf.map(lambda _: next(gradients))
+
+
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     if first is None or second is None:
         return second if first is None else first

@@ -21,8 +21,9 @@ from gspen_ner import (
     Solver,
     solve,
 )
-from gspen_ner.head import SOLVERS, make_head
-from gspen_ner.terms import TERMS, make_term
+from gspen_ner.head import make_head
+from gspen_ner.solvers import SOLVERS
+from gspen_ner.terms import TERMS
 from tests.polytope_suite import PolytopeCase, PolytopeSuite
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -38,7 +39,7 @@ def run(block):
 
 @pytest.fixture(autouse=True)
 def _registries():
-    with mock.patch.dict(TERMS), mock.patch.dict(SOLVERS):
+    with mock.patch.dict(TERMS.classes), mock.patch.dict(SOLVERS.classes):
         yield
 
 
@@ -59,7 +60,7 @@ def test_all_four_are_shown_briefly():
 def test_term(chains):
     potentials, chain, context = chains
     run("term")
-    term = make_term("label_counts", num_labels=4)
+    term = TERMS.make({"name": "label_counts"}, 4)
     head = GSPENHead(term, max_steps=50, tolerance=1e-4)
     assert head.decode(potentials, chain) == [row[row >= 0].tolist() for row in chain.argmax(potentials)]
     used = chain.marginals(potentials).nodes.sum((0, 1))

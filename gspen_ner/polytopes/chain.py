@@ -15,10 +15,11 @@ from gspen_ner import kernels
 from gspen_ner.kernels.backends import Want
 from gspen_ner.kernels.checks import check_shapes, check_tags
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.polytopes.polytope import POLYTOPES, Polytope
 from gspen_ner.polytopes.simplex import entropies
 
 
+@POLYTOPES.register("chain", given=["lengths"])
 class Chain(Polytope):
     """A batch of linear chains.
 

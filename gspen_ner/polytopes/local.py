@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gspen_ner.components import Count, NonNegative
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 from gspen_ner.kernels.linear_program import solve_linear_programs
@@ -24,6 +25,7 @@ from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.kernels.minimum_cut import can_be_cut, labellings_by_cuts, solve_by_cuts
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.graph_polytope import GraphPolytope, check_scores
+from gspen_ner.polytopes.polytope import POLYTOPES, Messages
 
 Cut = TypeVar("Cut")
 
@@ -32,6 +34,7 @@ Cut = TypeVar("Cut")
 _SHARPNESS = 240.0
 
 
+@POLYTOPES.register("local", given=["graph", "counting_numbers"])
 class LocalPolytope(GraphPolytope):
     """Locally consistent beliefs over a factor graph.
 
@@ -62,32 +65,26 @@ class LocalPolytope(GraphPolytope):
         graph: FactorGraph | CompiledGraph,
         counting_numbers: Literal["unit", "bethe"] | CountingNumbers = "unit",
         *,
-        max_sweeps: int = 200,
-        tolerance: float = 1e-7,
+        max_sweeps: Count = 200,
+        tolerance: NonNegative = 1e-7,
         oracle: Literal["lp", "messages", "cut"] = "messages",
-        oracle_sweeps: int = 200,
+        oracle_sweeps: Count = 200,
     ) -> None:
         super().__init__(graph, counting_numbers)
-        if min(max_sweeps, oracle_sweeps) < 1 or not tolerance >= 0:
-            raise ValueError(
-                "max_sweeps and oracle_sweeps must be positive, tolerance not negative; "
-                f"got {max_sweeps}, {oracle_sweeps}, {tolerance}"
-            )
-        if oracle not in ("lp", "messages", "cut"):
-            raise ValueError(f'oracle must be "lp", "messages" or "cut", got {oracle!r}')
         if oracle == "cut" and not can_be_cut(self.graph):
             raise ValueError('oracle="cut" needs variables of two labels and factors over two variables only')
         self.max_sweeps, self.tolerance, self.oracle = max_sweeps, tolerance, oracle
         self.oracle_sweeps = oracle_sweeps
-        self._messages: Tensor | None = None
-        self._remembers = False
+        self._messages: Messages | None = None
 
     def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
-        start = self._messages if self._messages is not None and len(self._messages) == len(cells) else None
-        found = self._pass(cells, entries, self.max_sweeps, self.tolerance, start)
-        if self._remembers and torch.isfinite(found.messages.sum()):
-            self._messages = found.messages
-        return found
+        start = None if self._messages is None else self._messages.rows
+        if start is not None and len(start) != len(cells):
+            start = None
+        beliefs = self._pass(cells, entries, self.max_sweeps, self.tolerance, start)
+        if self._messages is not None and torch.isfinite(beliefs.messages.sum()):
+            self._messages.rows = beliefs.messages
+        return beliefs
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
         """On a forest the best labelling; else the better of two guesses, with no guarantee.
@@ -145,18 +142,10 @@ class LocalPolytope(GraphPolytope):
         labelling = self.vertex(between.nodes.argmax(-1), between)
         return labelling.where(theta.dot(labelling) >= theta.dot(between), between)
 
-    def warmed(self) -> LocalPolytope:
-        """A copy that starts each inference from the messages of the one before."""
-        session = copy.copy(self)
-        session._remembers = True
-        return session
-
-    def select(self, rows: Int[Tensor, " K"]) -> LocalPolytope:
-        if not self._remembers:
-            return self
-        session = copy.copy(self)
-        session._messages = None if self._messages is None else self._messages[rows]
-        return session
+    def warmed(self, messages: Messages) -> LocalPolytope:
+        warm = copy.copy(self)
+        warm._messages = messages
+        return warm
 
     def _pass(
         self, cells: Tensor, entries: Tensor, max_sweeps: int, tolerance: float, start: Tensor | None = None

@@ -16,8 +16,23 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gspen_ner.components import Registry
 from gspen_ner.kernels.checks import check_gold
 from gspen_ner.parts import Parts
+
+POLYTOPES: Registry[Polytope] = Registry("polytope")
+"""Polytopes by the names that recipes use."""
+
+
+class Messages:
+    """The messages with which an iterative inference ended; None before the first."""
+
+    def __init__(self, rows: Tensor | None = None) -> None:
+        self.rows = rows
+
+    def select(self, rows: Int[Tensor, " K"]) -> Messages:
+        """Return the messages of some examples."""
+        return Messages(None if self.rows is None else self.rows[rows])
 
 
 class Polytope(ABC):
@@ -71,8 +86,12 @@ class Polytope(ABC):
         """A point that maximises `<theta, p>`, Frank-Wolfe's target: the best labelling, if there is one."""
         return self.vertex(self.argmax(theta), theta)
 
-    def warmed(self) -> Polytope:
-        """The same set for a sequence of similar scores: an inference may start where the last one ended."""
+    def warmed(self, messages: Messages) -> Polytope:
+        """Return the same set for a sequence of similar scores: each inference may start where the last ended.
+
+        Args:
+            messages: where the last inference ended; a solver keeps it in its state.
+        """
         return self
 
     def expand(self, scores: Parts) -> Parts:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from gspen_ner.kernels.checks import check_possible, check_tags
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.polytopes.polytope import POLYTOPES, Polytope
 
 
+@POLYTOPES.register("simplex", given=["mask"])
 class Simplex(Polytope):
     """One probability simplex per node; edges, if there are any, are ignored.
 

@@ -16,8 +16,10 @@ from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.graph_polytope import GraphPolytope
+from gspen_ner.polytopes.polytope import POLYTOPES
 
 
+@POLYTOPES.register("tree", given=["graph"])
 class Tree(GraphPolytope):
     """A factor graph without loops, whose factors may join any number of variables.
 

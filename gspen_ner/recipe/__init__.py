@@ -1,5 +1,6 @@
 """Recipes: everything that defines an experiment, as a YAML file that is checked when it is read."""
 
+from gspen_ner.components import Section
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
 from gspen_ner.recipe.loading import (
     AnyRecipe,
@@ -13,7 +14,6 @@ from gspen_ner.recipe.schema import (
     Experiment,
     Inference,
     Recipe,
-    Section,
     TermTraining,
     TrainedHere,
     Training,

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gspen_ner.recipe.schema import Experiment, Section, check_experiment
+from gspen_ner.components import Section
+from gspen_ner.recipe.schema import Experiment, check_experiment
 
 
 class WordEntry(Section):

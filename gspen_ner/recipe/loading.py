@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from gspen_ner.components import Section
 from gspen_ner.recipe.explaining import explain
 from gspen_ner.recipe.flair import FlairRecipe
-from gspen_ner.recipe.schema import Recipe, Section
+from gspen_ner.recipe.schema import Recipe
 from gspen_ner.recipe.transformer import TransformerRecipe
 
 AnyRecipe = Recipe | TransformerRecipe | FlairRecipe

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-Relation = Literal["word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape"]
-
-
-class Section(BaseModel):
-    """A group of entries; unknown ones are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def as_yaml(self) -> str:
-        """The section, or the whole recipe, with every entry written out."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+from gspen_ner.components import Section, section_of
+from gspen_ner.head import GSPENHead
+from gspen_ner.scorers import BiLSTMCNN
+from gspen_ner.terms import TERMS
 
 
 class Data(Section):
@@ -35,23 +27,13 @@ class Data(Section):
     fraction: float = Field(1.0, gt=0, le=1, description="share of the training documents that is used")
 
 
-class Scorer(Section):
-    """The BiLSTM-CNN; see `gspen_ner.scorers.BiLSTMCNN`."""
+class Scorer(section_of(BiLSTMCNN)):  # type: ignore[misc]
+    """The BiLSTM-CNN: its options, and what is read from the data; see `gspen_ner.scorers.BiLSTMCNN`."""
 
-    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="of the chain's labels")
-    transitions: Literal["shared", "bigram"] = Field(
-        "shared", description="one table of scores for all neighbours, or one that depends on the words"
+    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
+    word_vectors: str | None = Field(
+        None, description="file of word vectors in GloVe's text format, plain or gzipped"
     )
-    word_vectors: str | None = Field(None, description="file in GloVe's text format, plain or gzipped")
-    word_size: int = Field(100, ge=1, description="of the word vectors")
-    character_size: int = Field(30, ge=1, description="of the character vectors")
-    filters: int = Field(30, ge=1, description="of the convolution over characters")
-    width: int = Field(3, ge=1, description="of its windows, in characters")
-    hidden: int = Field(256, ge=1, description="units of the LSTM in each direction")
-    projection: int = Field(256, ge=1, description="units between the LSTM and the scores")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words and of spellings left out whole")
-    input_dropout: float = Field(0.5511, ge=0, lt=1, description="of what the network reads")
-    output_dropout: float = Field(0.5, ge=0, lt=1, description="of what the LSTM says")
 
 
 class Training(Section):
@@ -113,102 +95,13 @@ class TermTraining(Training):
         return self
 
 
-class PaddedMLPTerm(Section):
-    """The paper's term."""
-
-    name: Literal["padded_mlp"]
-    max_length: int | None = Field(None, ge=1, description="the longest training sentence if not given")
-    hidden: int = Field(500, ge=1, description="hidden units")
-    dropout: float = Field(0.0, ge=0, lt=1, description="of the term's inputs")
-    edge_inputs: Literal["none", "counts", "positions"] = Field(
-        "none", description="what the term sees of edges: nothing, counts, or each by itself"
-    )
-    read_potentials: bool = Field(False, description="whether the term sees the scores too")
-
-
-class ConvolutionTerm(Section):
-    """A convolution over marginals."""
-
-    name: Literal["convolution"]
-    hidden: int = Field(100, ge=1, description="filters")
-    width: int = Field(5, ge=1, description="of a window, in words; odd")
-
-
-class DocumentTerm(Section):
-    """Document consistency."""
-
-    name: Literal["document"]
-    relations: tuple[Relation, ...] = Field(
-        get_args(Relation), min_length=1, description="what ties tokens of a document to each other"
-    )
-
-    @field_validator("relations")
-    @classmethod
-    def _different(cls, relations: tuple[Relation, ...]) -> tuple[Relation, ...]:
-        if len(set(relations)) < len(relations):
-            raise ValueError("each may be named once")
-        return relations
-
-
-class SharpnessTerm(Section):
-    """One learned number, a control."""
-
-    name: Literal["sharpness"]
-
-
-class MirrorDescentSolver(Section):
-    """See `gspen_ner.MirrorDescent`."""
-
-    name: Literal["mirror_descent"] = "mirror_descent"
-    step_size: float = Field(1.0, gt=0, description="of the first step")
-    schedule: Literal["backtracking", "sqrt"] = Field("backtracking", description="how long a step is")
-
-
-class FrankWolfeSolver(Section):
-    """See `gspen_ner.FrankWolfe`."""
-
-    name: Literal["frank_wolfe"]
-    schedule: Literal["line_search", "harmonic"] = Field("line_search", description="how long a step is")
-    oracle: Literal["smooth", "vertex"] = Field(
-        "smooth", description="what it walks towards where there is entropy"
-    )
-    start: Literal["marginals", "maximiser"] = Field(
-        "marginals", description="where it starts without entropy"
-    )
-
-
-class SaddlePointSolver(Section):
-    """See `gspen_ner.SaddlePoint`; for NLStruct only."""
-
-    name: Literal["saddle_point"]
-    average_after: int = Field(50, ge=0, description="steps before the average begins")
-    step_size: float = Field(0.9, gt=0, description="relative to what the largest score allows")
-
-
-class Inference(Section):
-    """See `gspen_ner.GSPENHead`.
+class Inference(section_of(GSPENHead)):  # type: ignore[misc]
+    """Options of the head; see `gspen_ner.GSPENHead`.
 
     Example:
         >>> Inference(solver={"name": "frank_wolfe"}, max_steps=5).solver.schedule
         'line_search'
     """
-
-    solver: Annotated[
-        MirrorDescentSolver | FrankWolfeSolver | SaddlePointSolver, Field(discriminator="name")
-    ] = MirrorDescentSolver()
-    temperature: float = Field(
-        1.0, ge=0, description="weight of the entropy; 1 for marginals, 0 for the best labelling"
-    )
-    cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
-    loss: Literal["hinge", "fixed_point", "f1"] = Field(
-        "hinge", description="structured hinge, or likelihood or F1 at the fixed point"
-    )
-    positive_part: bool = Field(True, description="cut negative losses off")
-    max_steps: int = Field(10, ge=1, description="of inference")
-    tolerance: float = Field(1e-2, ge=0, description="of the residual at which inference ends")
-    stop: Literal["gap", "change"] = Field(
-        "gap", description="the residual: the solver's gap, or the change of the objective"
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -218,7 +111,7 @@ class Inference(Section):
         return entries
 
 
-Term = Annotated[PaddedMLPTerm | ConvolutionTerm | DocumentTerm | SharpnessTerm, Field(discriminator="name")]
+Term: Any = TERMS.entry(given=["num_labels"])
 
 
 class Experiment(Section):

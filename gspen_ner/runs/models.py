@@ -13,6 +13,7 @@ from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.recipe import Experiment, Recipe, TrainedHere, TransformerRecipe, expand, load_recipe
 from gspen_ner.runs.corpus import Corpus
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary, WordVectors
+from gspen_ner.terms import TERMS
 
 
 def new_base(recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
@@ -124,10 +125,7 @@ def _check_labels(model: GSPENForTokenClassification, corpus: Corpus, name: str 
 
 
 def term_entries(recipe: Experiment, corpus: Corpus) -> list[dict[str, Any]]:
-    """The terms' arguments, with what is taken from the data."""
-    entries = [term.model_dump(mode="json") for term in recipe.terms]
+    """Return the entries of the recipe's terms, fitted to the training data."""
     longest = max(len(sentence.tokens) for sentence in corpus.train)
-    for entry in entries:
-        if entry["name"] == "padded_mlp":
-            entry["max_length"] = entry["max_length"] or longest
-    return entries
+    entries = [term.model_dump(mode="json") for term in recipe.terms]
+    return [TERMS.classes[entry["name"]].fitted_options(entry, longest) for entry in entries]

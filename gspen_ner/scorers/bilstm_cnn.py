@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from gspen_ner.components import Count, DropRate, configurable
 from gspen_ner.labels import Labels
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Polytope, Simplex
@@ -28,21 +29,26 @@ Transitions = Literal["none", "shared", "bigram"]
 PART = 16  # sentences that the LSTM reads together where lengths differ much
 
 
+@configurable(given=["labels", "trained_words", "fixed_words", "characters"])
 class BiLSTMCNN(nn.Module):
     """Scores of the labels of sentences.
 
     Args:
         labels: the labels; transitions that their scheme forbids are scored -inf.
-        trained_words, fixed_words, characters: sizes of the vocabulary; see `Vocabulary`.
-        transitions: scores of neighbouring labels: `"shared"` (one table), `"bigram"` (a table that depends
-            on the input as well, the paper's) or `"none"` (each label is scored by itself).
-        word_size, character_size: sizes of the embeddings.
-        filters, width: of the convolution over characters.
+        trained_words: number of words with trained vectors; see `Vocabulary`.
+        fixed_words: number of words with fixed vectors.
+        characters: number of characters.
+        transitions: scores of neighbouring labels: one table that all positions share, a table for each pair
+            of words (`bigram`, the paper's), or none.
+        word_size: size of the word vectors.
+        character_size: size of the character vectors.
+        filters: number of filters of the convolution over characters.
+        width: window of the convolution, in characters.
         hidden: units of the LSTM in each direction.
-        projection: units between LSTM and scores.
-        word_dropout: share of word vectors, and of what spellings say, that is left out whole: context has to
-            do instead.
-        input_dropout, output_dropout: before and after the LSTM.
+        projection: units of the layer between LSTM and scores.
+        word_dropout: probability of dropping a whole word or spelling vector, forcing reliance on context.
+        input_dropout: dropout rate of the LSTM's input.
+        output_dropout: dropout rate of the LSTM's output.
 
     Example:
         >>> from gspen_ner.scorers.vocabulary import spell_out
@@ -66,19 +72,17 @@ class BiLSTMCNN(nn.Module):
         characters: int,
         *,
         transitions: Transitions = "shared",
-        word_size: int = 100,
-        character_size: int = 30,
-        filters: int = 30,
-        width: int = 3,
-        hidden: int = 256,
-        projection: int = 256,
-        word_dropout: float = 0.0,
-        input_dropout: float = 0.5511,
-        output_dropout: float = 0.5,
+        word_size: Count = 100,
+        character_size: Count = 30,
+        filters: Count = 30,
+        width: Count = 3,
+        hidden: Count = 256,
+        projection: Count = 256,
+        word_dropout: DropRate = 0.0,
+        input_dropout: DropRate = 0.5511,
+        output_dropout: DropRate = 0.5,
     ) -> None:
         super().__init__()
-        if transitions not in ("none", "shared", "bigram"):
-            raise ValueError(f'transitions must be "none", "shared" or "bigram", got {transitions!r}')
         num_labels = len(labels.names)
         self.trained_words = nn.Embedding(trained_words + 1, word_size)
         self.fixed_words = nn.Embedding(fixed_words, word_size).requires_grad_(False)

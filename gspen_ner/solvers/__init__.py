@@ -1,8 +1,17 @@
-"""Algorithms that maximise an objective over a polytope, and the one loop that runs them."""
+"""Algorithms that maximise an objective over a polytope, and the one loop that runs them.
+
+Each module of this room that defines a solver registers it in `SOLVERS`, and is found by itself.
+"""
+
+import importlib
+import pkgutil
 
 from gspen_ner.solvers.frank_wolfe import FrankWolfe
 from gspen_ner.solvers.mirror_descent import MirrorDescent
 from gspen_ner.solvers.saddle_point import SaddlePoint
-from gspen_ner.solvers.solve import Solution, Solver, Trace, solve
+from gspen_ner.solvers.solve import SOLVERS, Solution, Solver, Trace, solve
 
-__all__ = ["FrankWolfe", "MirrorDescent", "SaddlePoint", "Solution", "Solver", "Trace", "solve"]
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["SOLVERS", "FrankWolfe", "MirrorDescent", "SaddlePoint", "Solution", "Solver", "Trace", "solve"]

@@ -21,7 +21,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gspen_ner.objective import Objective
-from gspen_ner.parts import Parts
+from gspen_ner.parts import Parts, value_and_gradient
+from gspen_ner.polytopes.polytope import Messages
+from gspen_ner.solvers.solve import SOLVERS
 from gspen_ner.solvers.state import SolverState
 
 
@@ -34,6 +36,7 @@ class FrankWolfeState(SolverState):
     curvature: Float[Tensor, " B"]
 
 
+@SOLVERS.register("frank_wolfe")
 @dataclass(frozen=True)
 class FrankWolfe:
     """Frank-Wolfe (conditional gradient) steps.
@@ -66,32 +69,28 @@ class FrankWolfe:
     def monotone(self) -> bool:
         return self.schedule == "line_search"
 
-    def __post_init__(self) -> None:
-        if self.schedule not in ("line_search", "harmonic"):
-            raise ValueError(f'schedule must be "line_search" or "harmonic", got {self.schedule!r}')
-        if self.oracle not in ("smooth", "vertex"):
-            raise ValueError(f'oracle must be "smooth" or "vertex", got {self.oracle!r}')
-        if self.start not in ("marginals", "maximiser"):
-            raise ValueError(f'start must be "marginals" or "maximiser", got {self.start!r}')
-
     def prepare(self, objective: Objective) -> Objective:
         if objective.temperature == 0:
             return objective
         return replace(objective, potentials=objective.polytope.expand(objective.potentials))
 
     def init(self, objective: Objective) -> FrankWolfeState:
+        messages = Messages()
+        objective = objective.warmed(messages)
         if objective.temperature == 0 and self.start == "maximiser":
             start = objective.polytope.maximiser(objective.linear)
         else:
             start = objective.polytope.marginals(objective.linear * (1 / (objective.temperature or 1.0)))
-        state = self._evaluate(objective, start)
+        state = self._evaluate(objective, start, messages)
         return replace(state, curvature=state.gap.clamp_min(torch.finfo(torch.float32).tiny))
 
     def step(self, objective: Objective, state: FrankWolfeState, number: int) -> FrankWolfeState:
+        objective = objective.warmed(state.messages)
         if self.schedule == "harmonic":
-            return self._evaluate(objective, self._towards(state, torch.full_like(state.value, 1 / number)))
+            gamma = torch.full_like(state.value, 1 / number)
+            return self._evaluate(objective, self._towards(state, gamma), state.messages)
         gamma = (state.gap / state.curvature).clamp_max(1.0)
-        tried = self._evaluate(objective, self._towards(state, gamma))
+        tried = self._evaluate(objective, self._towards(state, gamma), state.messages)
         rise = objective.pool(tried.value - state.value)
         model = gamma * state.gap - 0.5 * gamma**2 * state.curvature
         rounding = torch.finfo(state.marginals.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
@@ -110,7 +109,7 @@ class FrankWolfe:
     def _towards(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
         return state.marginals * (1 - gamma) + state.target * gamma
 
-    def _evaluate(self, objective: Objective, marginals: Parts) -> FrankWolfeState:
+    def _evaluate(self, objective: Objective, marginals: Parts, messages: Messages) -> FrankWolfeState:
         polytope, tau = objective.polytope, objective.temperature
         term, term_grad = objective.term_value_and_grad(marginals)
         slope = objective.linear + term_grad
@@ -131,14 +130,12 @@ class FrankWolfe:
             term_grad=term_grad,
             gap=objective.pool(gap).clamp_min(0.0),
             moved=torch.ones_like(value, dtype=torch.bool),
+            messages=messages,
             target=target,
             curvature=torch.ones_like(value),
         )
 
 
 def _entropy_and_grad(objective: Objective, marginals: Parts) -> tuple[Float[Tensor, " B"], Parts]:
-    with torch.enable_grad():
-        leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
-        entropy = objective.polytope.entropy(leaf)
-        grads = iter(torch.autograd.grad(entropy.sum(), leaf.tensors(), materialize_grads=True))
-    return entropy.detach(), leaf.map(lambda _: next(grads))
+    entropy, gradient = value_and_gradient(objective.polytope.entropy, marginals)
+    return entropy.detach(), gradient

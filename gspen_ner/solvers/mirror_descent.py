@@ -22,8 +22,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gspen_ner.components import Positive
 from gspen_ner.objective import Objective
 from gspen_ner.parts import Parts, wide_dtype
+from gspen_ner.polytopes.polytope import Messages
+from gspen_ner.solvers.solve import SOLVERS
 from gspen_ner.solvers.state import SolverState
 
 MAX_STEP_SIZE = 1e4
@@ -41,12 +44,13 @@ class MirrorState(SolverState):
     step_size: Float[Tensor, " B"]
 
 
+@SOLVERS.register("mirror_descent")
 @dataclass(frozen=True)
 class MirrorDescent:
     """Mirror descent with the entropy of the polytope as its distance.
 
     Args:
-        step_size: eta, the first step's size.
+        step_size: eta, the size of the first step.
         schedule: `"backtracking"` (halve the step when F rises by less than KL(p', p) / (2 eta), lengthen
             it by half after a success; F never falls), or `"sqrt"` (eta / sqrt(t), the paper's).
 
@@ -61,14 +65,8 @@ class MirrorDescent:
         0.84
     """
 
-    step_size: float = 1.0
+    step_size: Positive = 1.0
     schedule: Literal["backtracking", "sqrt"] = "backtracking"
-
-    def __post_init__(self) -> None:
-        if not self.step_size > 0:
-            raise ValueError(f"step_size must be positive, got {self.step_size}")
-        if self.schedule not in ("backtracking", "sqrt"):
-            raise ValueError(f'schedule must be "backtracking" or "sqrt", got {self.schedule!r}')
 
     @property
     def monotone(self) -> bool:
@@ -83,7 +81,9 @@ class MirrorDescent:
         wide = wide_dtype(nodes.device)
         step_size = torch.full((len(nodes),), self.step_size, dtype=wide, device=nodes.device)
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
-        state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size)
+        messages = Messages()
+        objective = objective.warmed(messages)
+        state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size, messages)
         state = replace(state, dual=state.direction * 0.0)
         return replace(state, gap=self._gap(objective, state))
 
@@ -92,7 +92,9 @@ class MirrorDescent:
         eta = state.step_size if self.monotone else state.step_size / number**0.5
         e = eta / (1 + eta * tau)
         scale = state.scale if tau > 0 else state.scale + e
-        tried = self._evaluate(objective, scale, state.dual + state.direction * e, state.step_size)
+        dual = state.dual + state.direction * e
+        objective = objective.warmed(state.messages)
+        tried = self._evaluate(objective, scale, dual, state.step_size, state.messages)
         if not self.monotone:
             return replace(tried, gap=self._gap(objective, tried))
         rise = objective.pool(tried.value - state.value)
@@ -111,7 +113,12 @@ class MirrorDescent:
         return theta, state.marginals if complete else objective.polytope.marginals(theta), state.value
 
     def _evaluate(
-        self, objective: Objective, scale: float | Tensor, dual: Parts, step_size: Tensor
+        self,
+        objective: Objective,
+        scale: float | Tensor,
+        dual: Parts,
+        step_size: Tensor,
+        messages: Messages,
     ) -> MirrorState:
         """F at marginals(theta), with H = log Z - <theta, p> spelt out so that nothing large cancels."""
         tau = objective.temperature
@@ -124,6 +131,7 @@ class MirrorDescent:
             value=value,
             gap=torch.full_like(log_z, torch.inf),
             moved=torch.ones_like(log_z, dtype=torch.bool),
+            messages=messages,
             dual=dual,
             scale=scale,
             direction=term_grad - dual * tau,

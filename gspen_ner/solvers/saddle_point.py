@@ -14,13 +14,18 @@ own optimality grad T'(y) = lambda are from holding.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor
 
+from gspen_ner.components import Positive
 from gspen_ner.objective import Objective
 from gspen_ner.parts import Parts, wide_dtype
+from gspen_ner.polytopes.polytope import Messages
+from gspen_ner.solvers.solve import SOLVERS
 from gspen_ner.solvers.state import SolverState
 from gspen_ner.terms.nlstruct import NLStruct
 
@@ -39,13 +44,14 @@ class SaddleState(SolverState):
     step_size: Float[Tensor, " B"]
 
 
+@SOLVERS.register("saddle_point")
 @dataclass(frozen=True)
 class SaddlePoint:
     """Primal-dual steps for an objective whose term is `NLStruct`.
 
     Args:
-        average_after: iterations before averaging starts: 50, for `max_steps=100`.
-        step_size: of all three updates, relative to what the largest score allows.
+        average_after: number of steps before averaging starts; the default is for `max_steps=100`.
+        step_size: size of all three updates, relative to what the largest score allows.
 
     Example:
         >>> from gspen_ner import Context, NLStruct, Simplex, solve
@@ -57,15 +63,8 @@ class SaddlePoint:
         tensor([[0]])
     """
 
-    average_after: int = 50
-    step_size: float = 0.9
-
-    def __post_init__(self) -> None:
-        if self.average_after < 0 or not self.step_size > 0:
-            raise ValueError(
-                "average_after must not be negative and step_size must be positive, "
-                f"got {self.average_after}, {self.step_size}"
-            )
+    average_after: Annotated[int, Ge(0)] = 50
+    step_size: Positive = 0.9
 
     @property
     def monotone(self) -> bool:
@@ -79,7 +78,8 @@ class SaddlePoint:
     def init(self, objective: Objective) -> SaddleState:
         term, f = _term(objective), objective.potentials
         theta = objective.linear * (1 / (objective.temperature or 1.0))
-        marginals = objective.polytope.marginals(theta)
+        messages = Messages()
+        marginals = objective.polytope.warmed(messages).marginals(theta)
         slack = term.collect(f, marginals)
         value, multipliers = term.transform_and_grad(slack)
         scores = term.collect(f, marginals.map(torch.ones_like))
@@ -89,6 +89,7 @@ class SaddlePoint:
             value=value + _cost(objective, marginals),
             gap=torch.full_like(largest, torch.inf),
             moved=torch.ones_like(largest, dtype=torch.bool),
+            messages=messages,
             iterate=marginals,
             theta=theta,
             slack=slack,
@@ -106,7 +107,7 @@ class SaddlePoint:
         scores = term.collect(f, multipliers)
         scores = scores if objective.cost is None else scores + objective.cost
         theta = (state.theta + scores * eta) * (1 / (1 + eta * objective.temperature))
-        iterate = objective.polytope.marginals(theta)
+        iterate = objective.polytope.warmed(state.messages).marginals(theta)
         before, after = (term.collect(f, p) for p in (state.iterate, iterate))
         violation = after - slack
         gap = (violation.inner(violation) + pull.inner(pull)).sqrt()
@@ -119,6 +120,7 @@ class SaddlePoint:
             value=value + multipliers.inner(violation) + _cost(objective, iterate),
             gap=gap,
             moved=state.moved,
+            messages=state.messages,
             iterate=iterate,
             theta=theta,
             slack=slack,

@@ -16,9 +16,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gspen_ner.components import Registry
 from gspen_ner.objective import Objective
 from gspen_ner.parts import Parts
 from gspen_ner.solvers.state import SolverState
+
+Stop = Literal["gap", "change"]
+MAX_STEPS, TOLERANCE = 10, 1e-2
+STOP: Stop = "gap"
 
 
 @runtime_checkable
@@ -46,6 +51,10 @@ class Solver(Protocol):
 
     def finish(self, objective: Objective, state: Any) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
         """Theta, whose best labelling is the prediction, the marginals with their edges, and F there."""
+
+
+SOLVERS: Registry[Solver] = Registry("solver", default="mirror_descent")
+"""Solvers by the names that recipes and model files use."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,9 @@ def solve(
     objective: Objective,
     solver: Solver,
     *,
-    max_steps: int = 20,
-    tolerance: float = 1e-3,
-    stop: Literal["gap", "change"] = "gap",
+    max_steps: int = MAX_STEPS,
+    tolerance: float = TOLERANCE,
+    stop: Stop = STOP,
     record_trace: bool = False,
 ) -> Solution:
     """Maximise the objective from the base model's own marginals on.
@@ -127,12 +136,10 @@ def solve(
         >>> solution.steps, solution.converged  # a new term is zero: the start is the solution
         (tensor([0, 0]), tensor([True, True]))
     """
-    if stop not in ("gap", "change"):
-        raise ValueError(f'stop must be "gap" or "change", got {stop!r}')
     if max_steps < 0 or not tolerance >= 0:
         raise ValueError(f"max_steps and tolerance must not be negative, got {max_steps}, {tolerance}")
     with torch.inference_mode(False), torch.no_grad():
-        objective = solver.prepare(replace(objective.detach(), polytope=objective.polytope.warmed()))
+        objective = solver.prepare(objective.detach())
         run = _Run(objective, solver, tolerance, stop, record_trace)
         for number in range(1, max_steps + 1):
             if not len(run.rows):

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gspen_ner.parts import Parts
+from gspen_ner.polytopes.polytope import Messages
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ class SolverState:
     value: Float[Tensor, " B"]
     gap: Float[Tensor, " B"]
     moved: Bool[Tensor, " B"]
+    messages: Messages
+    """Where the last inference of the polytope ended, for the next to start from."""
 
     def select(self, rows: Int[Tensor, " K"]) -> Self:
         """The state of some examples."""
-        return self._combine(lambda mine, _: mine.select(rows), lambda mine, _: mine[rows])
+        return self._combine(lambda mine, _: mine.select(rows), lambda mine, _: mine[rows], rows=rows)
 
     def where(self, keep: Bool[Tensor, " B"], other: Self) -> Self:
         """Self where `keep`, else the other."""
@@ -47,13 +50,21 @@ class SolverState:
             lambda mine, its: mine.merge(rows, its), lambda mine, its: mine.index_copy(0, rows, its), update
         )
 
-    def _combine(self, parts: Callable, tensors: Callable, other: Self | None = None) -> Self:
+    def _combine(
+        self,
+        parts: Callable,
+        tensors: Callable,
+        other: Self | None = None,
+        rows: Int[Tensor, " K"] | None = None,
+    ) -> Self:
         changed: dict[str, Any] = {}
         for field in fields(self):
             mine = getattr(self, field.name)
             its = None if other is None else getattr(other, field.name)
             if isinstance(mine, Parts):
                 changed[field.name] = parts(mine, its)
+            elif isinstance(mine, Messages):
+                changed[field.name] = mine if rows is None else mine.select(rows)
             elif isinstance(mine, Tensor):
                 changed[field.name] = tensors(mine, its)
         return replace(self, **changed)

@@ -1,6 +1,10 @@
-"""Global terms T(f, p): differentiable scores of whole label sequences, or of whole documents."""
+"""Global terms T(f, p): differentiable scores of whole label sequences, or of whole documents.
 
-from typing import Any
+Each module of this room that defines a term registers it in `TERMS`, and is found by itself.
+"""
+
+import importlib
+import pkgutil
 
 from gspen_ner.terms.convolution import Convolution
 from gspen_ner.terms.document import DocumentConsistency
@@ -9,10 +13,14 @@ from gspen_ner.terms.nlstruct import NLStruct
 from gspen_ner.terms.padded_mlp import PaddedMLP
 from gspen_ner.terms.region_mlp import RegionMLP
 from gspen_ner.terms.sharpness import Sharpness
-from gspen_ner.terms.term import Context, GlobalTerm, TermSum
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, TermSum
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "RELATIONS",
+    "TERMS",
     "Context",
     "Convolution",
     "DocumentConsistency",
@@ -22,28 +30,6 @@ __all__ = [
     "RegionMLP",
     "Sharpness",
     "TermSum",
-    "make_term",
     "match_mentions",
     "mention_numbers",
 ]
-
-TERMS: dict[str, type[GlobalTerm]] = {
-    "padded_mlp": PaddedMLP,
-    "convolution": Convolution,
-    "document": DocumentConsistency,
-    "sharpness": Sharpness,
-    "region_mlp": RegionMLP,
-    "nlstruct": NLStruct,
-}
-
-
-def make_term(name: str, num_labels: int, **options: Any) -> GlobalTerm:
-    """A term by the name that recipes and model files call it.
-
-    Example:
-        >>> make_term("padded_mlp", num_labels=3, max_length=10, hidden=8).max_length
-        10
-    """
-    if name not in TERMS:
-        raise ValueError(f"there is no term {name!r}, only {', '.join(TERMS)}")
-    return TERMS[name](num_labels, **options)

@@ -8,20 +8,25 @@ sentence. The output weights start at zero, so a new term changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gspen_ner.components import Count
 from gspen_ner.parts import Parts
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
+@TERMS.register("convolution", given=["num_labels"])
 class Convolution(GlobalTerm):
     """Scores windows of label marginals.
 
     Args:
-        num_labels: labels of each node.
-        hidden: filters.
-        width: tokens a filter sees; odd.
+        num_labels: number of labels of each node.
+        hidden: number of filters.
+        width: number of tokens that a filter sees; odd.
 
     Example:
         >>> import torch
@@ -31,13 +36,17 @@ class Convolution(GlobalTerm):
         torch.Size([2])
     """
 
-    def __init__(self, num_labels: int, hidden: int = 100, width: int = 5) -> None:
+    def __init__(self, num_labels: int, hidden: Count = 100, width: Count = 5) -> None:
         super().__init__()
-        if width < 1 or width % 2 == 0:
-            raise ValueError(f"width must be odd, so that a window has a middle; got {width}")
         self.filters = nn.Conv1d(num_labels, hidden, width, padding=width // 2)
         self.output = nn.Linear(hidden, 1, bias=False)
         nn.init.zeros_(self.output.weight)
+
+    @staticmethod
+    def check_options(options: Mapping[str, Any]) -> None:
+        """Refuse windows without a middle."""
+        if options["width"] % 2 == 0:
+            raise ValueError(f"width must be odd, so that a window has a middle; got {options['width']}")
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None

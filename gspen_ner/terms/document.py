@@ -10,24 +10,25 @@ A + A' matters, and start at zero. The sentences of a document share one score, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
-from gspen_ner.terms.mentions import RELATIONS
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.mentions import RELATIONS, Relation
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
+@TERMS.register("document", given=["num_labels"])
 class DocumentConsistency(GlobalTerm):
     """Rewards (or punishes) pairs of labels of related tokens.
 
     Args:
-        num_labels: labels of each node.
-        relations: which of RELATIONS tie tokens, each with weights of its own; all if not given.
+        num_labels: number of labels of each node.
+        relations: the relations that tie tokens of a document, each with its own weights; see RELATIONS.
 
     Example:
         >>> from gspen_ner import match_mentions
@@ -38,17 +39,18 @@ class DocumentConsistency(GlobalTerm):
         torch.Size([2])
     """
 
-    def __init__(self, num_labels: int, relations: Sequence[str] | None = None) -> None:
+    def __init__(self, num_labels: int, relations: Sequence[Relation] = tuple(RELATIONS)) -> None:
         super().__init__()
-        self.relations = tuple(RELATIONS if relations is None else relations)
-        unknown = [name for name in self.relations if name not in RELATIONS]
-        if unknown or not self.relations or len(set(self.relations)) < len(self.relations):
-            raise ValueError(
-                f"relations must be different ones of {', '.join(RELATIONS)}, at least one; "
-                f"got {list(self.relations)}"
-            )
+        self.relations = tuple(relations)
         self.agreement = nn.Parameter(torch.zeros(len(self.relations), num_labels, num_labels))
         self.support = nn.Parameter(torch.zeros(len(self.relations), num_labels, num_labels))
+
+    @staticmethod
+    def check_options(options: Mapping[str, Any]) -> None:
+        """Refuse no relation, and a relation that is named twice."""
+        relations = options["relations"]
+        if not relations or len(set(relations)) < len(relations):
+            raise ValueError(f"relations must be at least one, each named once; got {list(relations)}")
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
+from typing import Literal
 
 import torch
 from jaxtyping import Int
@@ -32,7 +33,8 @@ RELATIONS: dict[str, Callable[[Sequence[str], Sequence[str], int], Hashable]] = 
     "wide_slot": lambda words, shapes, at: tuple(shapes[at + _MARGIN - 2 : at + _MARGIN + 3]),
     "shape": lambda words, shapes, at: shapes[at + _MARGIN],
 }
-"""What related tokens have in common, by words in lower case, shapes with a margin, and place."""
+"""What related tokens have in common, by words in lower case, shapes with a margin, and position."""
+Relation = Literal[tuple(RELATIONS)]  # type: ignore[valid-type]
 
 
 def match_mentions(

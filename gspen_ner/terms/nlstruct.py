@@ -13,19 +13,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gspen_ner.components import Count
 from gspen_ner.parts import Parts
 from gspen_ner.terms.softplus_mlp import SoftplusMLP
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
+@TERMS.register("nlstruct", given=["num_labels", "num_nodes", "num_edges"])
 class NLStruct(GlobalTerm):
     """`T'(f * p) - <f, p>` over nodes and edges.
 
     Args:
-        num_labels: labels of each node.
-        num_nodes: nodes.
-        num_edges: edges.
-        hidden: hidden units; as many as inputs if not given.
+        num_labels: number of labels of each node.
+        num_nodes: number of nodes.
+        num_edges: number of edges.
+        hidden: number of hidden units; by default the number of inputs.
 
     Example:
         >>> term = NLStruct(num_labels=2, num_nodes=1)
@@ -35,7 +37,7 @@ class NLStruct(GlobalTerm):
     """
 
     def __init__(
-        self, num_labels: int, num_nodes: int, num_edges: int = 0, hidden: int | None = None
+        self, num_labels: int, num_nodes: int, num_edges: int = 0, hidden: Count | None = None
     ) -> None:
         super().__init__()
         size = num_nodes * num_labels + num_edges * num_labels**2

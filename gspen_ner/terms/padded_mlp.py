@@ -11,27 +11,32 @@ leaves its base model's predictions as they are.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from gspen_ner.components import Count, DropRate
 from gspen_ner.parts import Parts
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
+
+DEFAULT_LENGTH = 128
 
 
+@TERMS.register("padded_mlp", given=["num_labels"])
 class PaddedMLP(GlobalTerm):
     """Scores a sentence's marginals by an MLP of fixed input size.
 
     Args:
-        num_labels: labels of each node.
-        max_length: positions the input layer has weights for; longer sentences are windowed.
-        hidden: hidden units.
+        num_labels: number of labels of each node.
+        max_length: number of positions that the input layer has weights for; longer sentences are read in
+            windows. By default the longest training sentence in a recipe, 128 elsewhere.
+        hidden: number of hidden units.
         dropout: probability of zeroing each input of a position (each marginal by itself) in training.
-        edge_inputs: also read the edge marginals, `"positions"` for one table per position or
-            `"counts"` for the expected number of each transition.
-        read_potentials: also read the node potentials.
+        edge_inputs: edge marginals that are also read: none, one table per position, or the expected counts
+            of all transitions.
+        read_potentials: whether the node potentials are also read.
 
     Example:
         >>> term = PaddedMLP(num_labels=3, max_length=5, hidden=8)
@@ -43,19 +48,14 @@ class PaddedMLP(GlobalTerm):
     def __init__(
         self,
         num_labels: int,
-        max_length: int,
-        hidden: int = 500,
-        dropout: float = 0.0,
+        max_length: Count | None = None,
+        hidden: Count = 500,
+        dropout: DropRate = 0.0,
         edge_inputs: Literal["none", "counts", "positions"] = "none",
         read_potentials: bool = False,
     ) -> None:
         super().__init__()
-        if edge_inputs not in ("none", "counts", "positions"):
-            raise ValueError(f'edge_inputs must be "none", "counts" or "positions", got {edge_inputs!r}')
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {dropout}")
-        if min(num_labels, max_length, hidden) < 1:
-            raise ValueError(f"sizes must be positive, got {num_labels=}, {max_length=}, {hidden=}")
+        max_length = DEFAULT_LENGTH if max_length is None else max_length
         self.num_labels, self.max_length, self.dropout = num_labels, max_length, dropout
         self.edge_inputs, self.read_potentials = edge_inputs, read_potentials
         self.width = num_labels * (1 + read_potentials)  # inputs at each position
@@ -65,6 +65,10 @@ class PaddedMLP(GlobalTerm):
         self.counts = nn.Linear(num_labels**2, hidden, bias=False) if edge_inputs == "counts" else None
         self.output = nn.Linear(hidden, 1, bias=False)
         nn.init.zeros_(self.output.weight)
+
+    @classmethod
+    def fitted_options(cls, options: dict[str, Any], longest: int) -> dict[str, Any]:
+        return options | {"max_length": options["max_length"] or longest}
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None

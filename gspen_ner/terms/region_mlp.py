@@ -12,21 +12,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gspen_ner.components import Count
 from gspen_ner.parts import Parts
 from gspen_ner.terms.softplus_mlp import SoftplusMLP
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
+@TERMS.register("region_mlp", given=["num_labels", "num_nodes", "num_edges"])
 class RegionMLP(GlobalTerm):
     """Scores the marginals of all nodes, and of all edges if there are any, by an MLP.
 
     Args:
-        num_labels: labels of each node.
-        num_nodes: nodes.
-        num_edges: edges whose marginals are read; 0 reads nodes only (as a SPEN does).
-        hidden: hidden units.
-        read_potentials: also read the node potentials.
-        last_label_only: of each node, read its last label alone; of two labels this tells all.
+        num_labels: number of labels of each node.
+        num_nodes: number of nodes.
+        num_edges: number of edges whose marginals are read; 0 reads nodes only (as a SPEN does).
+        hidden: number of hidden units.
+        read_potentials: whether the node potentials are also read.
+        last_label_only: whether only the last label of each node is read; with two labels nothing is lost.
 
     Example:
         >>> term = RegionMLP(num_labels=3, num_nodes=2, num_edges=1, hidden=8)
@@ -40,7 +42,7 @@ class RegionMLP(GlobalTerm):
         num_labels: int,
         num_nodes: int,
         num_edges: int = 0,
-        hidden: int = 500,
+        hidden: Count = 500,
         read_potentials: bool = True,
         last_label_only: bool = False,
     ) -> None:

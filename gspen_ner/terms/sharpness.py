@@ -13,14 +13,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
-from gspen_ner.terms.term import Context, GlobalTerm, Noise
+from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
+@TERMS.register("sharpness", given=["num_labels"])
 class Sharpness(GlobalTerm):
     """Rewards (or punishes) sure marginals, by one learned weight.
 
     Args:
-        num_labels: labels of each node; of no consequence here.
+        num_labels: number of labels of each node; not used.
 
     Example:
         >>> marginals = Parts(torch.full((1, 2, 4), 1 / 4))

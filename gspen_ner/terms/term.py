@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from gspen_ner.parts import Parts, outside_graph
+from gspen_ner.components import Registry
+from gspen_ner.parts import Parts, outside_graph, value_and_gradient
 
 Noise = Any
 
@@ -97,16 +98,28 @@ class GlobalTerm(nn.Module, ABC):
 
         By autograd; a term may override it by something faster.
         """
-        with torch.inference_mode(False), torch.enable_grad():
-            leaf = marginals.map(lambda tensor: tensor.detach().requires_grad_())
-            value = self(potentials, leaf, context, noise)
-            read = self.read_parts(leaf)
-            grads = iter(torch.autograd.grad(value.sum(), read.tensors(), materialize_grads=True))
-        return value.detach(), read.map(lambda _: next(grads))
+        value, gradient = self.differentiate(potentials, marginals, context, noise)
+        return value.detach(), gradient
 
-    def read_parts(self, marginals: Parts) -> Parts:
-        """What the term reads of the marginals."""
-        return Parts(marginals.nodes) if self.edge_inputs == "none" else marginals
+    def differentiate(
+        self,
+        potentials: Parts,
+        marginals: Parts,
+        context: Context,
+        noise: Noise = None,
+        create_graph: bool = False,
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        """Return the score and its gradient in the marginals by autograd.
+
+        With `create_graph` both stay differentiable in the term's parameters.
+        """
+        read = Parts(marginals.nodes) if self.edge_inputs == "none" else marginals
+        return value_and_gradient(lambda p: self(potentials, p, context, noise), read, create_graph)
+
+    @classmethod
+    def fitted_options(cls, options: dict[str, Any], longest: int) -> dict[str, Any]:
+        """Return the options of a new term for training data whose longest sentence has so many tokens."""
+        return options
 
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
         """Dropout masks for one batch; None for a term without dropout."""
@@ -118,6 +131,10 @@ class GlobalTerm(nn.Module, ABC):
 
     def __add__(self, other: GlobalTerm) -> TermSum:
         return TermSum(*_summands(self), *_summands(other))
+
+
+TERMS: Registry[GlobalTerm] = Registry("term")
+"""Terms by the names that recipes and model files use."""
 
 
 class TermSum(GlobalTerm):

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gspen_ner.recipe.schema import Inference, Section
+from gspen_ner.components import Section
+from gspen_ner.recipe import Inference
 from recipes.studies.settings import Count, GraphInference, PairSettings, Seed, SystemTraining
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gspen_ner.recipe.schema import Section
+from gspen_ner.components import Section
 from recipes.studies.settings import (
     Count,
     GraphInference,

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from gspen_ner.recipe.schema import Inference, Section
+from gspen_ner.components import Section
+from gspen_ner.recipe import Inference
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]

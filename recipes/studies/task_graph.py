@@ -41,8 +41,9 @@ class TaskGraph:
         self, term: str, inference: Inference, hidden: int | None, with_edges: bool, **options: Any
     ) -> GSPENHead:
         """A global term, over pairs too or over single variables only, and its inference."""
-        sizes = {"num_nodes": self.nodes, "num_edges": len(self.edges) * with_edges, "hidden": hidden}
-        return make_head(self.labels, [{"name": term, **sizes, **options}], inference.model_dump())
+        entry = {"name": term, "hidden": hidden, **options}
+        sizes = self.nodes, len(self.edges) * with_edges
+        return make_head(self.labels, [entry], inference.model_dump(), *sizes)
 
 
 def frozen(part: nn.Module | None) -> nn.Module:

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gspen_ner.recipe.schema import FrankWolfeSolver, Inference, Section
+from gspen_ner.components import Section
+from gspen_ner.recipe import Inference
 from recipes.multilabel.settings import FeatureNetSettings
 from recipes.studies.settings import Count, Folds, GraphInference, PairSettings, Seed, SystemTraining
 
@@ -63,7 +64,7 @@ class TagPairSettings(PairSettings):
 
 
 def _without_entropy() -> Inference:
-    solver = FrankWolfeSolver(name="frank_wolfe", start="maximiser")
+    solver = {"name": "frank_wolfe", "start": "maximiser"}
     return Inference(solver=solver, temperature=0.0, max_steps=100)
 
 

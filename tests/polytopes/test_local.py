@@ -11,6 +11,7 @@ from gspen_ner.kernels.beliefs import Sweeps
 from gspen_ner.kernels.loops import messages as loops
 from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
+from gspen_ner.polytopes.polytope import Messages
 from tests.graph_strategies import (
     enumerate_graph,
     flat,
@@ -226,7 +227,7 @@ class TestWarmStarts:
         moved = replace(theta, nodes=theta.nodes + 0.01)
         moved.nodes[:, 0, 0] += 0.01
         cold = LocalPolytope(graph)
-        warm = cold.warmed()
+        warm = cold.warmed(Messages())
         assert_close(warm.marginals(theta), cold.marginals(theta), 1e-12)
         assert_close(warm.marginals(moved), cold.marginals(moved), 1e-5)
         first, again, warmed, from_nothing = sweeps
@@ -235,17 +236,18 @@ class TestWarmStarts:
 
     def test_the_same_scores_again_are_done_at_once(self, sweeps):
         graph, theta = spread_parts(3.0, batch=3)
-        warm = LocalPolytope(graph).warmed()
+        warm = LocalPolytope(graph).warmed(Messages())
         before = warm.marginals(theta)
         assert_close(warm.marginals(theta), before, 1e-5)
         assert sweeps[1] <= 2
 
     def test_rows_keep_their_messages(self, sweeps):
         graph, theta = spread_parts(3.0, batch=5)
-        warm = LocalPolytope(graph).warmed()
+        messages = Messages()
+        warm = LocalPolytope(graph).warmed(messages)
         before = warm.marginals(theta)
         rows = torch.tensor([4, 1, 2])
-        some = warm.select(rows)
+        some = LocalPolytope(graph).warmed(messages.select(rows))
         assert_close(some.marginals(theta.select(rows)), before.select(rows), 1e-5)
         assert sweeps[1] <= 2
         assert_close(warm.marginals(theta), before, 1e-5)  # the selection has not touched it
@@ -253,14 +255,14 @@ class TestWarmStarts:
 
     def test_a_batch_of_another_size_starts_anew(self):
         graph, theta = spread_parts(3.0, batch=5)
-        warm, cold = LocalPolytope(graph).warmed(), LocalPolytope(graph)
+        warm, cold = LocalPolytope(graph).warmed(Messages()), LocalPolytope(graph)
         warm.marginals(theta)
         rows = torch.tensor([3, 1])
         assert_close(warm.marginals(theta.select(rows)), cold.marginals(theta.select(rows)), 1e-12)
 
     def test_forbidden_labels_are_not_remembered(self):
         graph, theta = spread_parts(1.0)
-        warm, cold = LocalPolytope(graph).warmed(), LocalPolytope(graph)
+        warm, cold = LocalPolytope(graph).warmed(Messages()), LocalPolytope(graph)
         masked = replace(theta, nodes=theta.nodes.clone())
         masked.nodes[:, 0, :2] = -torch.inf
         warm.marginals(masked)
@@ -268,7 +270,7 @@ class TestWarmStarts:
 
     def test_an_error_is_not_remembered(self):
         graph, theta = spread_parts(1.0)
-        warm = LocalPolytope(graph).warmed()
+        warm = LocalPolytope(graph).warmed(Messages())
         with pytest.raises(ValueError, match="NaN"):
             warm.marginals(theta * torch.nan)
         assert torch.isfinite(warm.marginals(theta).nodes).all()

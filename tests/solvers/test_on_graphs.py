@@ -88,7 +88,7 @@ def best_value(problem: Objective, row: int) -> float:
 
 def iterates(problem: Objective, solver, steps: int):
     """Every state that a solver comes through, driven by hand."""
-    problem = solver.prepare(replace(problem, polytope=problem.polytope.warmed()))
+    problem = solver.prepare(problem)
     state = solver.init(problem)
     yield state
     for number in range(1, steps + 1):

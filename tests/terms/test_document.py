@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gspen_ner import Context, DocumentConsistency, Parts, match_mentions
-from gspen_ner.recipe.schema import Relation
 from gspen_ner.terms import RELATIONS
+from gspen_ner.terms.mentions import Relation
 from tests.terms.batches import awake, make_batch, make_documents
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gspen_ner import Chain, Context, GlobalTerm, NLStruct, Objective, Parts, RegionMLP
-from gspen_ner.terms import make_term
+from gspen_ner.terms import TERMS
 
 CONTEXT = Context(torch.ones(4, 3, dtype=torch.bool))
 
@@ -34,7 +34,7 @@ def randomise(term: GlobalTerm) -> GlobalTerm:
 )
 @pytest.mark.parametrize("num_edges", [0, 2])
 def test_closed_form_gradients_are_those_of_autograd(name, options, num_edges):
-    term = randomise(make_term(name, num_labels=2, num_nodes=3, num_edges=num_edges, hidden=5, **options))
+    term = randomise(TERMS.make({"name": name, "hidden": 5, **options}, 2, 3, num_edges))
     f, p = parts(2), marginals(3)
     if not num_edges:
         f, p = Parts(f.nodes), Parts(p.nodes)

@@ -31,7 +31,7 @@ from gspen_ner.labels import Scheme, tags_of_spans
 from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
-from gspen_ner.solvers import Solution, Solver
+from gspen_ner.solvers import MirrorDescent, Solution, Solver
 from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
 
 log = logging.getLogger("flair")
@@ -88,7 +88,7 @@ class GSPENTagger(SequenceTagger):
         self.view = ChainView(self.label_dictionary, cast(Scheme, self.tag_format), constraints)
         if head is None:
             made = _make_term(term, len(self.view.names))
-            head = GSPENHead(made, solver, cost=cost, **(inference or {}))
+            head = GSPENHead(made, solver or MirrorDescent(), cost=cost, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
         self.decoder = ChainDecoder(self.view, self.infer)
