@@ -17,7 +17,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Lt
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -71,7 +71,7 @@ def configurable(given: Collection[str] = ()) -> Callable[[Class], Class]:
     def decorate(cls: Class) -> Class:
         constructor = cls.__init__  # type: ignore[misc]
         signature = inspect.signature(cls)
-        cls._given = frozenset(given)
+        cls._given = frozenset(given)  # type: ignore[attr-defined]
 
         @functools.wraps(constructor)
         def checked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -126,6 +126,8 @@ def section_of(cls: Any, given: Collection[str] | None = None, **fixed: Any) -> 
 
 class _OptionsSection(Section):
     """The options of a configurable class, checked as its constructor checks them."""
+
+    _component: ClassVar[Any]
 
     @model_validator(mode="after")
     def _check_options(self) -> _OptionsSection:

@@ -15,7 +15,7 @@ uses* of each entry, so the inner product holds without ever building a table pe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -91,6 +91,14 @@ class Parts:
         if per_position:
             return cls(nodes, nodes[:, :-1, :, None] * nodes[:, 1:, None, :])
         return cls(nodes, (nodes[:, :-1].mT @ nodes[:, 1:])[:, None])
+
+    @staticmethod
+    def join(batches: Sequence[Parts]) -> Parts:
+        """Return several batches as one; a table that all of them share stays shared."""
+        nodes = torch.cat([batch.nodes for batch in batches])
+        rows = [len(batch.nodes) for batch in batches]
+        edges = _join([batch.edges for batch in batches], rows)
+        return Parts(nodes, edges, _join([batch.factors for batch in batches], rows))
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(
@@ -214,3 +222,14 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 def _over_rows(values: Tensor, like: Tensor) -> Tensor:
     """One value a row, shaped to multiply or choose whole rows."""
     return values.view(-1, *(1,) * (like.dim() - 1))
+
+
+def _join(tables: Sequence[Tensor | None], rows: Sequence[int]) -> Tensor | None:
+    """Return the tables of several batches one after the other, or the one that all of them share."""
+    present = [table for table in tables if table is not None]
+    if not present:
+        return None
+    if all(len(table) == 1 and torch.equal(table, present[0]) for table in present):
+        return present[0]
+    pairs = zip(present, rows, strict=True)
+    return torch.cat([table.expand(count, *table.shape[1:]) for table, count in pairs])

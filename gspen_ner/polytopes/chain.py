@@ -7,6 +7,8 @@ Sentences of different lengths share a batch; what lies behind a sentence's end 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -118,6 +120,9 @@ class Chain(Polytope):
 
     def select(self, rows: Int[Tensor, " K"]) -> Chain:
         return Chain(self.lengths[rows])
+
+    def join(self, others: Sequence[Chain]) -> Chain:
+        return Chain(torch.cat([self.lengths, *(other.lengths for other in others)]))
 
     def expand(self, scores: Parts) -> Parts:
         return scores.per_position()

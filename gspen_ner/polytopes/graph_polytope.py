@@ -9,6 +9,7 @@ expanded. Log partitions are differentiable once; marginals are not.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -88,6 +89,9 @@ class GraphPolytope(Polytope):
         return self._flat_entropy(*self.graph.flatten(marginals))
 
     def select(self, rows: Int[Tensor, " K"]) -> GraphPolytope:
+        return self
+
+    def join(self, others: Sequence[GraphPolytope]) -> GraphPolytope:
         return self
 
     def expand(self, scores: Parts) -> Parts:

@@ -12,6 +12,8 @@ Values come in the widest float, marginals in the dtype of theta (single, if tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -81,6 +83,10 @@ class Polytope(ABC):
     @abstractmethod
     def select(self, rows: Int[Tensor, " K"]) -> Polytope:
         """Some examples of the batch."""
+
+    @abstractmethod
+    def join(self, others: Sequence[Any]) -> Polytope:
+        """Return this batch and others of the same class as one batch."""
 
     def maximiser(self, theta: Parts) -> Parts:
         """A point that maximises `<theta, p>`, Frank-Wolfe's target: the best labelling, if there is one."""

@@ -5,6 +5,8 @@ marginals(theta) = softmax(theta) of every node;   H(p) = - sum_i sum_l p_i(l) l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -62,6 +64,9 @@ class Simplex(Polytope):
 
     def select(self, rows: Int[Tensor, " K"]) -> Simplex:
         return Simplex(self.present[rows])
+
+    def join(self, others: Sequence[Simplex]) -> Simplex:
+        return Simplex(torch.cat([self.present, *(other.present for other in others)]))
 
     def _check(self, values: Tensor, scores: Tensor) -> None:
         batch, nodes, labels = scores.shape

@@ -10,7 +10,7 @@ tensor, or a tuple of such, whose first axis is the batch, or None.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -56,6 +56,15 @@ class Context:
     def select(self, rows: Int[Tensor, " K"]) -> Context:
         """Some examples of the batch; whole documents only."""
         return self._map(lambda tensor: tensor[rows])
+
+    @staticmethod
+    def join(batches: Sequence[Context]) -> Context:
+        """Return several batches as one."""
+        def column(name: str) -> Any:
+            values = [getattr(batch, name) for batch in batches]
+            return None if values[0] is None else torch.cat(values)
+
+        return Context(column("mask"), column("documents"), column("mentions"))
 
     def detach(self) -> Context:
         """The same context, usable by autograd also inside `inference_mode`."""

@@ -1,0 +1,63 @@
+"""Whole documents: which examples belong together, and batches that keep them together."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Sequence
+
+MOST_TOKENS = 8192
+"""Number of tokens of a batch in prediction, at most."""
+
+
+def rows_of_documents(documents: Sequence[Hashable]) -> list[list[int]]:
+    """Return the numbers of the examples of each document, documents in order of appearance.
+
+    Example:
+        >>> rows_of_documents(["a", "b", "a"])
+        [[0, 2], [1]]
+    """
+    rows: dict[Hashable, list[int]] = {}
+    for row, document in enumerate(documents):
+        rows.setdefault(document, []).append(row)
+    return list(rows.values())
+
+
+def deal(documents: Sequence[list[int]], count: int) -> list[list[int]]:
+    """Return `count` batches of about equal size; each document goes to the smallest batch so far.
+
+    Example:
+        >>> deal([[0, 1, 2], [3], [4], [5]], count=2)
+        [[0, 1, 2], [3, 4, 5]]
+    """
+    batches: list[list[int]] = [[] for _ in range(count)]
+    smallest = [(0, number) for number in range(count)]
+    for rows in documents:
+        size, number = heapq.heappop(smallest)
+        batches[number] += rows
+        heapq.heappush(smallest, (size + len(rows), number))
+    return batches
+
+
+def fill(
+    documents: Sequence[list[int]], lengths: Sequence[int], most_rows: int, most_tokens: int = MOST_TOKENS
+) -> list[list[int]]:
+    """Return batches of whole documents in their order, as large as they may be.
+
+    Args:
+        documents: numbers of the sentences of each document.
+        lengths: number of tokens of each sentence.
+        most_rows: number of sentences of a batch of several documents, at most.
+        most_tokens: number of tokens of such a batch, padding included, at most.
+
+    Example:
+        >>> fill([[0, 1], [2], [3]], lengths=[1, 1, 1, 1], most_rows=3)
+        [[0, 1, 2], [3]]
+    """
+    batches: list[list[int]] = []
+    for rows in documents:
+        together = (batches[-1] if batches else []) + rows
+        longest = max(lengths[row] for row in together)
+        if not batches or len(together) > most_rows or len(together) * longest > most_tokens:
+            batches.append([])
+        batches[-1] += rows
+    return batches
