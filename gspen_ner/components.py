@@ -1,4 +1,4 @@
-"""Components own their configuration: options, defaults, limits and descriptions are stated once, in the class.
+"""Components own their configuration: options, defaults, limits and help are stated once, in the class.
 
     @TERMS.register("convolution", given=["num_labels"])
     class Convolution(GlobalTerm):
@@ -17,7 +17,18 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from annotated_types import Ge, Gt, Lt
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator

@@ -32,7 +32,7 @@ def load_tagger(path: str | Path) -> SentenceTagger:
     """The model in a folder, or the best one of a run."""
     folder = find_model(path)
     if _is_flair(folder):
-        from gspen_ner.hosts.flair.sentences import FlairTagger
+        from gspen_ner.hosts.flair.prediction import FlairTagger
 
         return FlairTagger.load(folder / FLAIR_FILE)
     from gspen_ner.hosts.huggingface.tagger import Tagger

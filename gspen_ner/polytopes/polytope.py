@@ -93,7 +93,7 @@ class Polytope(ABC):
         return self.vertex(self.argmax(theta), theta)
 
     def warmed(self, messages: Messages) -> Polytope:
-        """Return the same set for a sequence of similar scores: each inference may start where the last ended.
+        """Return the same set for a sequence of similar scores, which may start where the last ended.
 
         Args:
             messages: where the last inference ended; a solver keeps it in its state.

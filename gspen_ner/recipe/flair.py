@@ -7,23 +7,23 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gspen_ner.components import Section
-from gspen_ner.recipe.schema import Experiment, check_experiment
+from gspen_ner.recipe.schema import SCORES, Experiment, ScoreSource, check_experiment, check_scores
 
 
 class WordEntry(Section):
     """Word vectors from a file."""
 
     name: Literal["words"]
-    file: str = Field(description="in GloVe's text format, plain or gzipped")
-    size: int = Field(100, ge=1, description="of the vectors")
-    fine_tune: bool = Field(False, description="train it too")
+    file: str = Field(description="file in GloVe's text format, plain or gzipped")
+    size: int = Field(100, ge=1, description="size of the vectors")
+    fine_tune: bool = Field(False, description="also train the embeddings")
 
 
 class CharacterEntry(Section):
     """A BiLSTM over characters, trained with the tagger."""
 
     name: Literal["characters"]
-    size: int = Field(25, ge=1, description="of the vectors")
+    size: int = Field(25, ge=1, description="size of the vectors")
     hidden: int = Field(25, ge=1, description="units in each direction")
 
 
@@ -31,16 +31,16 @@ class FlairEntry(Section):
     """A character language model of Flair's, by name or file."""
 
     name: Literal["flair"]
-    model: str = Field(description="its name or file")
+    model: str = Field(description="name or file of the language model")
 
 
 class TransformerEntry(Section):
     """A transformer, by name or folder."""
 
     name: Literal["transformer"]
-    model: str = Field(description="its name or folder")
-    layers: str = Field("-1", description="of the transformer that are read")
-    fine_tune: bool = Field(False, description="train it too")
+    model: str = Field(description="name or folder of the transformer")
+    layers: str = Field("-1", description="layers of the transformer that are read")
+    fine_tune: bool = Field(False, description="also train the embeddings")
 
 
 EmbeddingEntry = WordEntry | CharacterEntry | FlairEntry | TransformerEntry
@@ -49,13 +49,13 @@ EmbeddingEntry = WordEntry | CharacterEntry | FlairEntry | TransformerEntry
 class FlairTaggerEntry(Section):
     """Arguments of Flair's `SequenceTagger`."""
 
-    tag_format: Literal["BIO", "BIOES"] = Field("BIOES", description="of the chain's labels")
+    tag_format: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
     hidden_size: int = Field(256, ge=1, description="units of the LSTM in each direction")
-    rnn_layers: int = Field(1, ge=1, description="of the LSTM")
-    reproject_embeddings: bool = Field(True, description="a linear layer below the LSTM")
-    dropout: float = Field(0.0, ge=0, lt=1, description="of hidden units")
-    word_dropout: float = Field(0.05, ge=0, lt=1, description="of whole words")
-    locked_dropout: float = Field(0.5, ge=0, lt=1, description="of whole features")
+    rnn_layers: int = Field(1, ge=1, description="number of layers of the LSTM")
+    reproject_embeddings: bool = Field(True, description="put a linear layer below the LSTM")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout rate of hidden units")
+    word_dropout: float = Field(0.05, ge=0, lt=1, description="probability of dropping a whole word")
+    locked_dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate of whole features")
 
 
 class FlairTraining(Section):
@@ -67,19 +67,27 @@ class FlairTraining(Section):
     """
 
     epochs: int = Field(20, ge=1, description="passes over the training data")
-    batch_size: int = Field(32, ge=1, description="examples in an update")
-    optimizer: Literal["sgd", "adam"] = Field("sgd", description="how weights are updated")
-    learning_rate: float = Field(0.1, gt=0, description="of the first update")
-    anneal_on: Literal["train_loss", "dev_score"] = Field("dev_score", description="what must not stall")
-    anneal_factor: float = Field(0.5, gt=0, lt=1, description="by which the rate is multiplied then")
-    patience: int = Field(3, ge=0, description="epochs that it may stall")
-    min_learning_rate: float = Field(1e-4, gt=0, description="below which training ends")
+    batch_size: int = Field(32, ge=1, description="sentences of an update")
+    optimizer: Literal["sgd", "adam"] = Field("sgd", description="optimizer")
+    learning_rate: float = Field(0.1, gt=0, description="learning rate of the first update")
+    anneal_on: Literal["train_loss", "dev_score"] = Field(
+        "dev_score", description="what is watched: when it stalls, the learning rate falls"
+    )
+    anneal_factor: float = Field(0.5, gt=0, lt=1, description="learning-rate factor on a plateau")
+    patience: int = Field(3, ge=0, description="epochs of a plateau before the learning rate falls")
+    min_learning_rate: float = Field(1e-4, gt=0, description="learning rate below which training ends")
 
 
 class FlairTermTraining(FlairTraining):
-    """How it trains the global term."""
+    """How Flair's `ModelTrainer` trains the global term."""
 
-    freeze: Literal["base", "none"] = Field("none", description="the term alone, or everything")
+    freeze: Literal["base", "none"] = Field("none", description="train the term alone, or everything")
+    scores: ScoreSource = SCORES
+
+    @model_validator(mode="after")
+    def _check(self) -> FlairTermTraining:
+        check_scores(self.scores, self.freeze)
+        return self
 
 
 class FlairRecipe(Experiment):
@@ -99,7 +107,7 @@ class FlairRecipe(Experiment):
     host: Literal["flair"]
     system: Literal["struct", "gspen"] = Field("gspen", description="the CRF alone, or with a term")
     embeddings: tuple[Annotated[EmbeddingEntry, Field(discriminator="name")], ...] = Field(
-        min_length=1, description="what a word is read by; they are joined"
+        min_length=1, description="embeddings of a word, which are concatenated"
     )
     tagger: FlairTaggerEntry = FlairTaggerEntry()
     base_training: FlairTraining = FlairTraining()

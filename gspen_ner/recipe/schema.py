@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,18 +10,23 @@ from gspen_ner.components import Section, section_of
 from gspen_ner.head import GSPENHead
 from gspen_ner.scorers import BiLSTMCNN
 from gspen_ner.terms import TERMS
+from gspen_ner.training.score_sources import SCORE_SOURCES, Plain
 
 
 class Data(Section):
     """Where sentences come from; see `gspen_ner.ner.sources`."""
 
-    train: str = Field(description="what is learned from")
-    dev: str = Field(description="what the best model and its settings are chosen by")
-    test: str | None = Field(None, description="what is reported; may be left out")
-    token_column: int | str = Field(0, description="number in a file of columns, name in a dataset")
-    tag_column: int | str = Field(-1, description="likewise, of the tags")
+    train: str = Field(description="training data")
+    dev: str = Field(description="development data, by which the best model is chosen")
+    test: str | None = Field(None, description="test data, for the reported scores; optional")
+    token_column: int | str = Field(
+        0, description="column of the tokens: a number in a file of columns, a name in a dataset"
+    )
+    tag_column: int | str = Field(
+        -1, description="column of the tags: a number in a file of columns, a name in a dataset"
+    )
     scheme: Literal["auto", "IOB1", "BIO", "BIOES"] = Field(
-        "auto", description="of the tags in the data; found out if not said"
+        "auto", description="tagging scheme of the data; auto detects it"
     )
     strict: bool = Field(False, description="refuse illegal tag sequences instead of repairing them")
     fraction: float = Field(1.0, gt=0, le=1, description="share of the training documents that is used")
@@ -45,54 +50,91 @@ class Training(Section):
     """
 
     epochs: int = Field(20, ge=1, description="passes over the training data")
-    batch_size: int = Field(16, ge=1, description="sentences; with a document term, about so many")
-    optimizer: Literal["adam", "sgd"] = Field("adam", description="how weights are updated")
-    learning_rate: float = Field(1e-3, gt=0, description="of the first update")
-    output_learning_rate: float | None = Field(None, gt=0, description="of a transformer's output layer")
-    transitions_learning_rate: float | None = Field(None, gt=0, description="of transition scores")
-    weight_decay: float = Field(0.0, ge=0, description="of the matrices of the base model")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
-    nesterov: bool = Field(False, description="of sgd: Nesterov's momentum")
-    schedule: Literal["constant", "linear", "inverse_time"] = Field(
-        "constant", description="how the rate changes"
+    batch_size: int = Field(
+        16, ge=1, description="sentences of an update; with a document term, about so many"
     )
-    decay: float = Field(0.05, ge=0, description="of inverse_time: rate / (1 + decay * epoch)")
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of the updates in which the rate rises")
-    precision: Literal["float32", "bf16", "fp16"] = Field("float32", description="of the encoder")
-    clip: float = Field(5.0, ge=0, description="largest norm of a gradient; 0 for any")
-    average: float = Field(0.0, ge=0, lt=1, description="decay of a moving average of the weights")
-    patience: int | None = Field(None, ge=1, description="epochs without a better F1 before stopping")
-    loggers: tuple[str, ...] = Field((), description="what else Trainer reports to, such as tensorboard")
+    optimizer: Literal["adam", "sgd"] = Field("adam", description="how weights are updated")
+    learning_rate: float = Field(1e-3, gt=0, description="learning rate of the first update")
+    output_learning_rate: float | None = Field(
+        None, gt=0, description="learning rate of a transformer's output layer; defaults to learning_rate"
+    )
+    transitions_learning_rate: float | None = Field(
+        None, gt=0, description="learning rate of transition scores; defaults to learning_rate"
+    )
+    weight_decay: float = Field(0.0, ge=0, description="weight decay of the matrices of the base model")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
+    nesterov: bool = Field(False, description="use Nesterov's momentum in sgd")
+    schedule: Literal["constant", "linear", "inverse_time"] = Field(
+        "constant", description="learning-rate schedule"
+    )
+    decay: float = Field(0.05, ge=0, description="decay of inverse_time: rate / (1 + decay * epoch)")
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="share of the updates in which the learning rate rises"
+    )
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        "float32", description="number format of the encoder's computations"
+    )
+    clip: float = Field(5.0, ge=0, description="largest norm of a gradient; 0 for no limit")
+    average: float = Field(
+        0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 for none"
+    )
+    patience: int | None = Field(
+        None, ge=1, description="epochs without a better F1 on dev before training stops; default: never"
+    )
+    loggers: tuple[str, ...] = Field((), description="more loggers of Trainer, such as tensorboard")
+
+
+ScoreSource: Any = SCORE_SOURCES.entry()
+SCORES: Any = Field(
+    SCORE_SOURCES.section_for(Plain()), description="frozen base: which scores the term learns from"
+)
 
 
 class TermTraining(Training):
     """How the global term is trained on top of the base model.
 
     Example:
-        >>> TermTraining(dropout_draws=4).freeze
-        'base'
+        >>> TermTraining(scores={"name": "cross_fit"}).scores.folds
+        2
     """
 
     freeze: Literal["base", "none"] = Field("base", description="train the term alone, or everything")
-    base_learning_rate: float | None = Field(None, gt=0, description="of the base model, if not frozen")
-    dropout_draws: int = Field(0, ge=0, description="frozen base: scores with dropout on, so many versions")
-    folds: int = Field(0, ge=0, description="frozen base: cross-fitted scores, of so many base models")
-    fold_epochs: int | None = Field(
-        None, ge=1, description="of each of these; those of the base if not given"
+    base_learning_rate: float | None = Field(
+        None, gt=0, description="learning rate of the base model if it is not frozen"
     )
-    folds_of: str | None = Field(None, description="a run whose cross-fitted base models serve once more")
+    scores: ScoreSource = SCORES
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_entries(cls, entries: Any) -> Any:
+        return read_old_scores(entries)
 
     @model_validator(mode="after")
     def _check(self) -> TermTraining:
-        if self.freeze == "none" and (self.dropout_draws or self.folds):
-            raise ValueError("dropout_draws and folds need freeze: base")
-        if self.folds == 1:
-            raise ValueError("folds must be 0 or at least 2")
-        if self.dropout_draws and self.folds:
-            raise ValueError("give dropout_draws or folds, not both")
-        if self.folds_of is not None and not self.folds:
-            raise ValueError("folds_of needs folds")
+        check_scores(self.scores, self.freeze)
         return self
+
+
+def check_scores(scores: Any, freeze: str) -> None:
+    """Refuse scores that are computed beforehand for a base model that still changes."""
+    if freeze == "none" and scores.name != "plain":
+        raise ValueError(f"scores: {scores.name} needs freeze: base")
+
+
+def read_old_scores(entries: Any) -> Any:
+    """Return entries of version 0.1 (dropout_draws, folds, fold_epochs, folds_of) as a score source."""
+    if not isinstance(entries, dict) or not entries.keys() & {"dropout_draws", "folds"}:
+        return entries
+    new = dict(entries)
+    draws, folds, epochs, models_of = (
+        new.pop(key, None) for key in ("dropout_draws", "folds", "fold_epochs", "folds_of")
+    )
+    new["scores"] = {"name": "plain"}
+    if folds:
+        new["scores"] = {"name": "cross_fit", "folds": folds, "epochs": epochs, "models_of": models_of}
+    elif draws:
+        new["scores"] = {"name": "dropout_draws", "draws": draws}
+    return new
 
 
 class Inference(section_of(GSPENHead)):  # type: ignore[misc]
@@ -122,12 +164,16 @@ class Experiment(Section):
         1
     """
 
-    description: str = Field("", description="what it is, for people")
-    seed: int = Field(1, ge=0, description="of everything random")
-    trials: int = Field(1, ge=1, description="repetitions, each with the next seed")
-    drop_worst: int = Field(0, ge=0, description="trials whose base model is worst on dev, left out")
+    description: str = Field("", description="what the experiment is, for people")
+    seed: int = Field(1, ge=0, description="seed of everything random")
+    trials: int = Field(1, ge=1, description="number of repetitions, each with the next seed")
+    drop_worst: int = Field(
+        0, ge=0, description="number of trials to leave out: those whose base model is worst on dev"
+    )
     data: Data
-    base: str | None = Field(None, description="a run or model to start from instead of training one")
+    base: str | None = Field(
+        None, description="run or model folder of a trained base model; by default one is trained"
+    )
     terms: tuple[Term, ...] = Field((), description="global terms, which are summed")
     inference: Inference = Inference()
 

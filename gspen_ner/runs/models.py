@@ -89,21 +89,22 @@ def check_base(base: Path, recipe: TrainedHere) -> None:
         raise ValueError(f"{base}: a {found} model; {recipe.system} starts from a {needed} one")
 
 
-def check_folds(recipe: TrainedHere) -> None:
-    """Refuse cross-fitted base models of a run that divided its training data otherwise, or has none."""
-    if recipe.term_training.folds_of is None:
+def check_models_of(recipe: TrainedHere) -> None:
+    """Refuse base models of folds from a run that divided its training data otherwise, or has none."""
+    scores = recipe.term_training.scores
+    if getattr(scores, "models_of", None) is None:
         return
-    run = Path(expand(recipe.term_training.folds_of))
+    run = Path(expand(scores.models_of))
     other = load_recipe(run / "recipe.yaml")
+    entry = "term_training.scores.models_of"
     if not isinstance(other, TrainedHere):
-        raise ValueError(f"term_training.folds_of: {run} is the run of another host or task")
-    folds = recipe.term_training.folds
-    done = [(run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(folds)]
-    if other.term_training.folds != folds or not all(done):
-        raise ValueError(f"term_training.folds_of: {run} does not hold the {folds} models that folds wants")
+        raise ValueError(f"{entry}: {run} is the run of another host or task")
+    complete = all((run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(scores.folds))
+    if getattr(other.term_training.scores, "folds", None) != scores.folds or not complete:
+        raise ValueError(f"{entry}: expected the models of {scores.folds} folds in {run}, which lacks some")
     for name in ("seed", "data", "system", "scheme"):
         if getattr(other, name) != getattr(recipe, name):
-            raise ValueError(f"term_training.folds_of: the run in {run} differs from this one in its {name}")
+            raise ValueError(f"{entry}: the run in {run} differs from this one in its {name}")
 
 
 def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
@@ -111,9 +112,7 @@ def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenC
     old = load_model(base)
     _check_labels(old, corpus, base)
     model = old.with_terms(term_entries(recipe, corpus), recipe.inference.model_dump(mode="json"))
-    if recipe.term_training.freeze == "base":
-        model.freeze_base()
-    return model
+    return model.freeze() if recipe.term_training.freeze == "base" else model
 
 
 def _check_labels(model: GSPENForTokenClassification, corpus: Corpus, name: str | Path) -> None:

@@ -9,7 +9,7 @@ with its dropout masks and step size, so a result does not depend on batch-mates
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch

@@ -60,6 +60,7 @@ class Context:
     @staticmethod
     def join(batches: Sequence[Context]) -> Context:
         """Return several batches as one."""
+
         def column(name: str) -> Any:
             values = [getattr(batch, name) for batch in batches]
             return None if values[0] is None else torch.cat(values)

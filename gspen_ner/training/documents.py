@@ -61,3 +61,21 @@ def fill(
             batches.append([])
         batches[-1] += rows
     return batches
+
+
+def in_order(documents: Sequence[Hashable] | None, lengths: Sequence[int], most_rows: int) -> list[list[int]]:
+    """Return batches for prediction: whole documents in their order, or sentences of similar length.
+
+    Args:
+        documents: document of each sentence; None if sentences need not stay together.
+        lengths: number of tokens of each sentence.
+        most_rows: number of sentences of a batch, at most; a longer document is a batch by itself.
+
+    Example:
+        >>> in_order(None, lengths=[3, 1, 2], most_rows=2)
+        [[1, 2], [0]]
+    """
+    if documents is not None:
+        return fill(rows_of_documents(documents), lengths, most_rows)
+    by_length = sorted(range(len(lengths)), key=lambda row: lengths[row])
+    return fill([[row] for row in by_length], lengths, most_rows)

@@ -47,6 +47,9 @@ class ScoringHost(Protocol[Base, Scores]):
             epochs: number of epochs; None for as many as the base model's.
         """
 
+    def load(self, folder: str, name: str) -> Any:
+        """Return the base model that a training of this name has left in the folder of another run."""
+
     def score(self, base: Base, rows: Sequence[int] | None = None, draw: int | None = None) -> Scores:
         """Return the scores of training examples.
 
@@ -133,7 +136,11 @@ class CrossFit:
         scored = []
         for fold, rows in enumerate(parts):
             others = sorted(row for part in parts if part is not rows for row in part)
-            model = host.fit(f"fold-{fold + 1}", others, self.epochs)
+            name = f"fold-{fold + 1}"
+            if self.models_of is None:
+                model = host.fit(name, others, self.epochs)
+            else:
+                model = host.load(self.models_of, name)
             scored.append((rows, host.score(model, rows)))
         return [host.join(scored)]
 

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gspen_ner.head import GSPENHead
+from gspen_ner.head import GSPENHead, HeadLoss
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Polytope
 from gspen_ner.solvers import Solution
@@ -73,12 +73,12 @@ class Inference(NamedTuple):
 
 
 class SystemLoss(NamedTuple):
-    """The mean loss of a batch, and how its inference went (zeros without a term)."""
+    """The mean loss of a batch, and how its inference went; None without a term."""
 
     loss: Float[Tensor, ""]
-    steps: float = 0.0
+    steps: Float[Tensor, ""] | None = None
     """Mean number of inference steps."""
-    negative: float = 0.0
+    negative: Float[Tensor, ""] | None = None
     """Share of the examples whose inference ended below the gold labels."""
 
 
@@ -122,16 +122,20 @@ class System(nn.Module):
         """Return the mean loss of a batch."""
         return self.loss(self.score(inputs), labels)
 
-    def loss(self, scored: Scored, labels: Int[Tensor, "B N"]) -> SystemLoss:
-        """Return the mean loss of a batch of scores."""
+    def losses(self, scored: Scored, labels: Int[Tensor, "B N"]) -> HeadLoss:
+        """Return the loss of each example of a batch of scores."""
         potentials, polytope, context = scored
         if self.couples_documents and self.training:
             self._warn_of_lone_sentences(context)
-        result = self.head.loss(potentials, polytope, labels, context)
+        return self.head.loss(potentials, polytope, labels, context)
+
+    def loss(self, scored: Scored, labels: Int[Tensor, "B N"]) -> SystemLoss:
+        """Return the mean loss of a batch of scores."""
+        result = self.losses(scored, labels)
         if result.solution is None:
             return SystemLoss(result.loss.mean())
-        steps = float(result.solution.steps.float().mean())
-        return SystemLoss(result.loss.mean(), steps, float(result.negative.float().mean()))
+        steps = result.solution.steps.float().mean()
+        return SystemLoss(result.loss.mean(), steps, result.negative.float().mean())
 
     def infer(self, inputs: Any, record_trace: bool = False) -> Inference:
         """Return the scores of inputs and, if there is a term, what inference makes of them."""

@@ -247,6 +247,10 @@ class TensorHost:
             fit(system, seen, self.dev, self.judge, training, self.seed)
         return system
 
+    def load(self, folder: str, name: str) -> System:
+        """Refuse: systems on tensors in memory are not kept in folders."""
+        raise ValueError(f"{folder}: base models in memory have no folders: leave out models_of")
+
     def score(self, base: System, rows: Sequence[int] | None = None, draw: int | None = None) -> Examples:
         """Return training examples whose inputs are scores."""
         examples = self.train if rows is None else self.train.select(torch.tensor(rows))
@@ -354,7 +358,7 @@ class _Fit:
         self.optimizer.step()
         self.schedule.step()
         self.optimizer.zero_grad()
-        self.inference.append((result.steps, result.negative))
+        self.inference.append((float(result.steps or 0.0), float(result.negative or 0.0)))
         self.times.append(time.perf_counter() - start)
 
     def _evaluate(self, update: int, an_epoch: int) -> None:

@@ -17,6 +17,7 @@ from flair.trainers.plugins import TrainerPlugin
 from torch import Tensor
 
 from gspen_ner.terms import Context, match_mentions
+from gspen_ner.training.documents import deal, fill, rows_of_documents
 
 
 def document_numbers(sentences: Sequence[Sentence]) -> list[int]:
@@ -56,16 +57,10 @@ def context_of(sentences: Sequence[Sentence], mask: Tensor) -> Context:
 
 
 def whole_documents(sentences: Sequence[Sentence], size: int) -> list[list[Sentence]]:
-    """Batches of at least `size` sentences, the last excepted, that cut no document."""
-    together: dict[int, list[Sentence]] = {}
-    for sentence, number in zip(sentences, document_numbers(sentences), strict=True):
-        together.setdefault(number, []).append(sentence)
-    batches: list[list[Sentence]] = []
-    for document in together.values():
-        if not batches or len(batches[-1]) >= size:
-            batches.append([])
-        batches[-1] += document
-    return batches
+    """Return batches of about `size` sentences that cut no document."""
+    documents = rows_of_documents(document_numbers(sentences))
+    batches = fill(documents, [len(sentence) for sentence in sentences], size)
+    return [[sentences[row] for row in rows] for rows in batches]
 
 
 class DocumentBatches(TrainerPlugin):
@@ -120,13 +115,10 @@ class DocumentBatches(TrainerPlugin):
         batch[:] = self.batches[batch_no]
 
     def _deal(self, count: int) -> list[list[Sentence]]:
-        """Documents in random order, each to the batch that has fewest sentences."""
-        documents = whole_documents(self.sentences, 1)
+        """Return so many batches of about equal size, with documents in random order."""
+        documents = rows_of_documents(document_numbers(self.sentences))
         self.chance.shuffle(documents)
-        batches: list[list[Sentence]] = [[] for _ in range(count)]
-        for document in documents:
-            min(batches, key=len).extend(document)
-        return batches
+        return [[self.sentences[row] for row in rows] for rows in deal(documents, count)]
 
     @property
     def attach_to_all_processes(self) -> bool:

@@ -1,24 +1,15 @@
-"""Our sentences as Flair's, with their documents, and a Flair tagger in use as any of ours."""
+"""Sentences, corpora and entities of this package as Flair has them, and back."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import cast
+from collections.abc import Iterable, Sequence
 
-import torch
-from flair.data import Corpus, Sentence
+from flair.data import Corpus, Dictionary, Sentence
 from flair.datasets import FlairDatapointDataset
-from flair.models import SequenceTagger
-from flair.training_utils import store_embeddings
 
-from gspen_ner.hosts.flair.chain_view import ChainView
-from gspen_ner.hosts.flair.documents import whole_documents
-from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
-from gspen_ner.labels import Labels, Scheme, spans_of_tags
+from gspen_ner.decode import ScoredSpan
+from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
-from gspen_ner.ner.predictions import Scored, SentenceTagger
 
 TAG_TYPE = "ner"
 
@@ -51,74 +42,27 @@ def as_corpus(
     return Corpus(train=train_data, dev=dev_data, test=test_data, sample_missing_splits=False)
 
 
-class FlairTagger(SentenceTagger):
-    """A Flair tagger in use.
+def type_dictionary(types: Iterable[str]) -> Dictionary:
+    """What a tagger that is to find entities of these types is made with."""
+    dictionary = Dictionary(add_unk=False)
+    dictionary.span_labels = True
+    for kind in types:
+        dictionary.add_item(kind)
+    return dictionary
 
-    Args:
-        tagger: a plain tagger with a CRF, or one with a global term.
+
+def spans_of(sentence: Sentence, layer: str) -> list[ScoredSpan]:
+    """The entities that a layer of labels holds.
+
+    Example:
+        >>> sentence = Sentence("Ms. Ann left", use_tokenizer=False)
+        >>> label = sentence[0:2].add_label("ner", "PER", 0.5)
+        >>> spans_of(sentence, "ner")
+        [ScoredSpan(span=Span(start=0, end=2, type='PER'), probability=0.5)]
     """
-
-    def __init__(self, tagger: SequenceTagger) -> None:
-        self.tagger = tagger.eval()
-        if isinstance(tagger, GSPENTagger):
-            self.view, self.system = tagger.view, "gspen"
-        else:
-            self.view = ChainView(tagger.label_dictionary, cast(Scheme, tagger.tag_format))
-            self.system = "struct"
-        if self.view.labels is None:
-            raise ValueError(f"the tagger's tags are no spans: {', '.join(self.view.names[:8])}, ...")
-        self.labels: Labels = self.view.labels
-
-    @classmethod
-    def load(cls, file: Path) -> FlairTagger:
-        """Read a file that Flair's `save` wrote. It is a pickle: read only files that you trust."""
-        try:
-            state = torch.load(file, map_location="cpu", weights_only=False)
-            kind = GSPENTagger if "gspen" in state else SequenceTagger
-            return cls(kind.load(state))
-        except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-            raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None
-
-    @property
-    def couples_documents(self) -> bool:
-        """Whether the sentences of a document are inferred together."""
-        return isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents
-
-    def scores(
-        self,
-        sentences: Sequence[Sequence[str]],
-        documents: Sequence[int] | None = None,
-        record_trace: bool = False,
-    ) -> Iterator[Scored]:
-        """Scores of sentences; see `SentenceTagger`."""
-        documents = range(len(sentences)) if documents is None else documents
-        given = as_flair(
-            [
-                TaggedSentence(tuple(tokens), ("O",) * len(tokens), int(document))
-                for tokens, document in zip(sentences, documents, strict=True)
-            ]
-        )
-        places = {id(sentence): place for place, sentence in enumerate(given)}
-        for batch in self._batches(given):
-            batch.sort(key=len, reverse=True)
-            rows = [places[id(sentence)] for sentence in batch]
-            yield self._scored(rows, batch, record_trace)
-            store_embeddings(batch, "none")
-
-    def _batches(self, sentences: list[Sentence]) -> list[list[Sentence]]:
-        """Whole documents if the term needs them, else sentences of similar length."""
-        filled = [sentence for sentence in sentences if len(sentence)]
-        if self.couples_documents:
-            return whole_documents(filled, MOST_SENTENCES)
-        filled.sort(key=len)
-        return [filled[at : at + MOST_SENTENCES] for at in range(0, len(filled), MOST_SENTENCES)]
-
-    @torch.no_grad()
-    def _scored(self, rows: list[int], batch: list[Sentence], record_trace: bool) -> Scored:
-        """Scores of sentences, longest first, without and with the global term."""
-        tagger = self.tagger
-        base, chain = self.view.potentials(tagger.forward(*tagger._prepare_tensors(batch)))
-        if not isinstance(tagger, GSPENTagger):
-            return Scored(rows, base, base, chain)
-        solution = tagger.solve(base, chain, batch, record_trace)
-        return Scored(rows, base, solution.theta, chain, solution)
+    labels = sentence.get_labels(layer)
+    places = [(label.data_point[0].idx - 1, label.data_point[-1].idx) for label in labels]
+    return [
+        ScoredSpan(Span(start, end, label.value), label.score)
+        for (start, end), label in zip(places, labels, strict=True)
+    ]

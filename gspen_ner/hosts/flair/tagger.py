@@ -8,50 +8,48 @@ trained `SequenceTagger`, predicts exactly what its CRF predicts; training moves
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 import torch
 from flair.data import Dictionary, Sentence
 from flair.models import SequenceTagger
+from flair.models.sequence_tagger_utils.crf import START_TAG, STOP_TAG
 from flair.training_utils import Result
 from torch import Tensor
 
-from gspen_ner.head import GSPENHead
-from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores, FlairScores
+from gspen_ner.head import GSPENHead, make_head
+from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
+from gspen_ner.hosts.flair.copies import arguments_of, share_weights
 from gspen_ner.hosts.flair.decoding import ChainDecoder
 from gspen_ner.hosts.flair.documents import context_of, whole_documents
 from gspen_ner.hosts.flair.encoder import speed_up_encoder
-from gspen_ner.hosts.flair.entities import spans_of
-from gspen_ner.hosts.flair.kept_scores import KeptScores
-from gspen_ner.hosts.flair.sharing import arguments_of, share_weights
-from gspen_ner.hosts.lone_sentences import stand_alone
+from gspen_ner.hosts.flair.scores import KeptScores, split
+from gspen_ner.hosts.flair.sentences import spans_of
 from gspen_ner.labels import Scheme, tags_of_spans
 from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
-from gspen_ner.solvers import MirrorDescent, Solution, Solver
+from gspen_ner.solvers import Solver
 from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
+from gspen_ner.training.system import Scored, System
 
-log = logging.getLogger("flair")
 Term = GlobalTerm | Callable[[int], GlobalTerm]
-MOST_SENTENCES = 64  # that are inferred together, whole documents excepted
-DEFAULT_LENGTH = 128  # tokens of the default term's window; longer sentences are read window by window
+MOST_SENTENCES = 64  # sentences that are inferred together, at most, whole documents excepted
 
 
-class GSPENTagger(SequenceTagger):
+class GSPENTagger(System, SequenceTagger):
     """A sequence tagger that scores whole label sequences, or whole documents.
 
     Args:
-        embeddings, tag_dictionary, tag_type, *args, **kwargs: as those of `SequenceTagger`.
-        term: the global term: one made for the number of tags, or a function that makes it from that number,
-            such as `DocumentConsistency` or `partial(PaddedMLP, max_length=50)`; the padded MLP if None.
-        solver: how inference is done; mirror descent if None.
-        cost: weight of the Hamming cost in training.
-        inference: more arguments of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
+        embeddings, tag_dictionary, tag_type, *args, **kwargs: arguments of `SequenceTagger`.
+        term: the global term, or a function that makes it from the number of tags, such as
+            `DocumentConsistency` or `partial(PaddedMLP, max_length=50)`; by default the padded MLP.
+        solver: the algorithm of inference; by default that of `GSPENHead`.
+        cost: weight of the Hamming cost in training; by default that of `GSPENHead`.
+        inference: more options of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
         constraints: forbid tag sequences that the tag format forbids; Flair's CRF learns that by itself.
-        head: a head that is ready, in place of term, solver, cost and inference.
+        head: a complete head, in place of term, solver, cost and inference.
 
     Example:
         >>> from flair.data import Dictionary, Sentence
@@ -67,6 +65,12 @@ class GSPENTagger(SequenceTagger):
         >>> upgraded.predict(sentence)  # its spans, if any, have exact probabilities
     """
 
+    keep_documents_together = (
+        'read the corpus with document_separator_token="-DOCSTART-" and train with '
+        "plugins=[DocumentBatches()]"
+    )
+    forward = SequenceTagger.forward  # type: ignore[assignment]
+
     def __init__(
         self,
         embeddings: Any,
@@ -75,29 +79,26 @@ class GSPENTagger(SequenceTagger):
         *args: Any,
         term: Term | None = None,
         solver: Solver | None = None,
-        cost: float = 1.0,
+        cost: float | None = None,
         inference: dict[str, Any] | None = None,
         constraints: bool = False,
         head: GSPENHead | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(embeddings, tag_dictionary, tag_type, *args, **kwargs)
+        SequenceTagger.__init__(self, embeddings, tag_dictionary, tag_type, *args, **kwargs)
         if not self.use_crf:
             raise ValueError("a global term needs the CRF: leave use_crf=True")
         self.constraints = constraints
         self.view = ChainView(self.label_dictionary, cast(Scheme, self.tag_format), constraints)
         if head is None:
-            made = _make_term(term, len(self.view.names))
-            head = GSPENHead(made, solver or MirrorDescent(), cost=cost, **(inference or {}))
+            named = {name: value for name, value in (("solver", solver), ("cost", cost)) if value is not None}
+            head = GSPENHead(_make_term(term, len(self.view.names)), **named, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
-        self.decoder = ChainDecoder(self.view, self.infer)
+        self.decoder = ChainDecoder(self.view, self._theta)
         self.viterbi_decoder = cast(Any, self.decoder)
         speed_up_encoder(self)
-        self.base_frozen = False
-        self._trainable: dict[str, bool] = {}
         self._scores = KeptScores()
-        self._warned = False
 
     def forward_loss(self, sentences: list[Sentence]) -> tuple[Tensor, int]:
         """The loss of a batch and its number of tokens, as Flair's trainer wants them."""
@@ -105,12 +106,10 @@ class GSPENTagger(SequenceTagger):
         if not sentences:
             return torch.tensor(0.0, requires_grad=True, device=self.linear.weight.device), 0
         gold = self._prepare_label_tensor(sentences)
-        potentials, chain = self._potentials(sentences)
-        context = self._context(sentences, chain, potentials)
-        self._warn_of_lone_sentences(context)
-        labels = self.view.gold(gold, chain.lengths)
-        loss = self.head.loss(potentials, chain, labels, context).loss.sum()
-        return loss.to(potentials.nodes.dtype), len(gold)
+        scored = self.score(sentences)
+        labels = self.view.gold(gold, cast(Chain, scored.polytope).lengths)
+        loss = self.losses(scored, labels).loss.sum()
+        return loss.to(scored.potentials.nodes.dtype), len(gold)
 
     def predict(
         self,
@@ -186,72 +185,38 @@ class GSPENTagger(SequenceTagger):
             sentence.remove_labels(layer)
         return conll_f1(gold, found, scheme)
 
-    @property
-    def couples_documents(self) -> bool:
-        """Whether the term scores documents as a whole."""
-        return self.head.couples_documents
+    def score(self, inputs: list[Sentence] | Scored) -> Scored:
+        """Return the scores of sentences, longest first; of a frozen base model each sentence's only once."""
+        if isinstance(inputs, Scored):
+            return inputs
+        if self.base_frozen and self.training:
+            missing = self._scores.missing(inputs)
+            if missing:
+                with torch.no_grad():
+                    self._scores.add(split(missing, *self.base_scores(missing)))
+            return self._with_context(*self._scores.of(inputs), inputs)
+        return self._with_context(*self.base_scores(inputs), inputs)
 
-    def infer(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
-        """Scores to decode, of base model and term together."""
-        return self.solve(potentials, chain, sentences).theta
+    def keep_scores(self, scores: KeptScores) -> None:
+        """Train the term on these scores of the training sentences, in place of the frozen base model's."""
+        self._scores = scores
 
-    def solve(
-        self, potentials: Parts, chain: Chain, sentences: list[Sentence], record_trace: bool = False
-    ) -> Solution:
-        """What inference finds; see `GSPENHead.infer`."""
-        context = self._context(sentences, chain, potentials)
-        return self.head.infer(potentials, chain, context, record_trace)
+    def base_scores(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
+        """Return the base model's scores of sentences, longest first, and their chains."""
+        return self.view.potentials(self.forward(*self._prepare_tensors(sentences)))
 
-    def _context(self, sentences: list[Sentence], chain: Chain, potentials: Parts) -> Context:
-        mask = chain.mask(potentials.nodes.shape[1])
-        if not self.couples_documents:
-            return Context(mask)
-        return context_of(sentences, mask)
-
-    def _warn_of_lone_sentences(self, context: Context) -> None:
-        """Say once that a document term has nothing to learn from sentences that stand alone."""
-        if self._warned or not stand_alone(context.documents):
-            return
-        self._warned = True
-        log.warning(
-            "the global term couples the sentences of a document, but each of this batch stands alone: read "
-            'the corpus with document_separator_token="-DOCSTART-" and train with '
-            "plugins=[DocumentBatches()]"
-        )
-
-    def _potentials(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
-        """Scores of sentences, longest first; of a frozen base model each sentence's only once."""
-        if not self.base_frozen:
-            return self.view.potentials(self._base_scores(sentences))
-        emissions, lengths = self._scores.of(sentences, self._base_scores)
-        return self.view.potentials((emissions, lengths, self.crf.transitions))
-
-    def _base_scores(self, sentences: list[Sentence]) -> FlairScores:
-        return self.forward(*self._prepare_tensors(sentences))
-
-    def freeze_base(self) -> GSPENTagger:
-        """Train the term alone: the base model learns nothing, its dropout is off, its scores are kept."""
-        if not self.base_frozen:
-            self._trainable = {name: weight.requires_grad for name, weight in self.named_parameters()}
-        self.base_frozen = True
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(name.startswith("head."))
-        return self.train(self.training)
-
-    def unfreeze_base(self) -> GSPENTagger:
-        """Train everything that was trained before `freeze_base`."""
-        self.base_frozen = False
+    def unfreeze(self) -> GSPENTagger:
+        """Let training change the base model again."""
         self._scores.clear()
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(self._trainable.get(name, parameter.requires_grad))
-        return self.train(self.training)
+        return super().unfreeze()
 
-    def train(self, mode: bool = True) -> GSPENTagger:
-        super().train(mode)
-        if getattr(self, "base_frozen", False):
-            for name, module in self.named_children():
-                module.train(mode and name == "head")
-        return self
+    def _theta(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:
+        return self.infer(self._with_context(potentials, chain, sentences)).theta
+
+    def _with_context(self, potentials: Parts, chain: Chain, sentences: Sequence[Sentence]) -> Scored:
+        mask = chain.mask(potentials.nodes.shape[1])
+        context = context_of(sentences, mask) if self.couples_documents else Context(mask)
+        return Scored(potentials, chain, context)
 
     @classmethod
     def from_sequence_tagger(
@@ -263,15 +228,16 @@ class GSPENTagger(SequenceTagger):
         freeze: Literal["base", "none"] = "none",
         **options: Any,
     ) -> GSPENTagger:
-        """A tagger with a global term over the CRF of one that is trained already.
+        """Return a tagger with a global term over the CRF of a trained tagger.
 
-        It shares that one's weights, starts with its predictions, and speeds up the encoder they share.
+        Both share their weights. The new tagger starts with the predictions of the old one, and speeds up the
+        encoder that they share.
 
         Args:
             tagger: a `SequenceTagger` with a CRF.
-            term: see this class.
+            term: the global term, or a function that makes it; see this class.
             tag_dictionary: another set of labels; the encoder and the weights of known tags are kept.
-            freeze: `"base"` trains the term alone.
+            freeze: `"base"` trains the term alone; see `train_term` for scores that it learns much from.
             **options: solver, cost, inference, constraints, head.
         """
         if not tagger.use_crf:
@@ -288,7 +254,7 @@ class GSPENTagger(SequenceTagger):
         share_weights(tagger, made)
         speed_up_encoder(made)
         if freeze == "base":
-            made.freeze_base()
+            made.freeze()
         return made.train(tagger.training)
 
     def to_sequence_tagger(self) -> SequenceTagger:
@@ -298,12 +264,15 @@ class GSPENTagger(SequenceTagger):
         return plain.train(self.training)
 
     def _get_state_dict(self) -> dict[str, Any]:
-        """Flair's own, with the head beside it: `SequenceTagger.load` reads such a file as the plain CRF."""
+        """Return Flair's own state, with the head beside it: Flair reads such a file as the plain CRF."""
         state = super()._get_state_dict()
         weights = state["state_dict"]
         state["state_dict"] = {name: w for name, w in weights.items() if not name.startswith("head.")}
         state["bidirectional"] = self.bidirectional
-        state["gspen"] = {"head": self.head, "constraints": self.constraints}
+        state["gspen"] = self.head.configuration() | {
+            "weights": self.head.state_dict(),
+            "constraints": self.constraints,
+        }
         return state
 
     @classmethod
@@ -313,15 +282,19 @@ class GSPENTagger(SequenceTagger):
                 "this is a file of a plain SequenceTagger: load it with SequenceTagger.load and pass it to "
                 "GSPENTagger.from_sequence_tagger"
             )
-        weights = dict(state["state_dict"])
-        head = state["gspen"]["head"]
-        weights |= {f"head.{name}": weight for name, weight in head.state_dict().items()}
+        saved = state["gspen"]
+        if "head" in saved:  # a file of version 0.1, which holds the head as an object
+            saved = saved["head"].configuration() | {"weights": saved["head"].state_dict()} | saved
+        num_labels = len(state["tag_dictionary"]) - len((START_TAG, STOP_TAG))
+        head = make_head(num_labels, saved["terms"], saved["inference"])
+        weights = {f"head.{name}": weight for name, weight in saved["weights"].items()}
         return cast(
             GSPENTagger,
             super()._init_model_with_state_dict(
-                state | {"state_dict": weights},
+                state | {"state_dict": state["state_dict"] | weights},
                 bidirectional=state["bidirectional"],
-                **state["gspen"],
+                head=head,
+                constraints=saved["constraints"],
                 **kwargs,
             ),
         )
@@ -330,4 +303,4 @@ class GSPENTagger(SequenceTagger):
 def _make_term(term: Term | None, num_labels: int) -> GlobalTerm:
     if isinstance(term, GlobalTerm):
         return term
-    return PaddedMLP(num_labels, DEFAULT_LENGTH) if term is None else term(num_labels)
+    return PaddedMLP(num_labels) if term is None else term(num_labels)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from safetensors import SafetensorError, safe_open
 from transformers import TrainerState
 
-from gspen_ner.hosts.huggingface.averaging import AVERAGE_FILE
+from gspen_ner.hosts.huggingface.callbacks import AVERAGE_FILE
 
 
 def last_checkpoint(folder: Path, averaged: bool) -> Path | None:

@@ -1,4 +1,4 @@
-"""What is needed to make a model again."""
+"""The configuration of a model, as config.json holds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.labels import Labels, Scheme
 
 LAYOUT = 1
-"""Of config.json: a version that writes another one, which this one cannot read, counts it up."""
+"""Format version of config.json; increment on incompatible changes."""
 System = Literal["unary", "struct", "spen", "gspen"]
 
 
@@ -20,18 +20,18 @@ class GSPENConfig(PretrainedConfig):
     """Configuration of `GSPENForTokenClassification`.
 
     Args:
-        chain_labels: the labels that the chain runs over, in the order of its scores. `id2label`, by which
-            logits and gold labels are numbered, has them in BIO and in an order of its own; see `BioView`.
-        scheme: of the chain's labels.
+        chain_labels: labels of the chain, in the order of its scores. `id2label`, by which logits and gold
+            labels are numbered, has them in BIO and in an order of its own; see `BioView`.
+        scheme: tagging scheme of the chain's labels.
         system: `"unary"`, `"struct"`, `"spen"` or `"gspen"`.
-        scorer: arguments of the scorer: of `PieceScorer` if there is an encoder, else of `BiLSTMCNN`.
-        encoder: the configuration of a transformer, as a dictionary with its `model_type`; None for the
+        scorer: options of the scorer: of `PieceScorer` with an encoder, else of `BiLSTMCNN`.
+        encoder: configuration of a transformer, as a dictionary with its `model_type`; None for the
             BiLSTM-CNN.
-        terms: of the head: each a name (see `make_term`) and its arguments.
-        inference: arguments of `GSPENHead`, of which `solver` is a name and its arguments.
+        terms: an entry for each global term: its name and options.
+        inference: options of `GSPENHead`, of which `solver` is an entry.
         decoder: how `Tagger` finds entities; see `scored_entities`.
-        results: what the model card says of data and scores; see `model_card`.
-        layout: of the file that it comes from; see `LAYOUT`.
+        results: data and scores for the model card; see `model_card`.
+        layout: format version of the file that the configuration comes from; see `LAYOUT`.
 
     Example:
         >>> config = GSPENConfig(["O", "B-PER", "I-PER", "E-PER", "S-PER"], "BIOES", system="gspen")
@@ -91,3 +91,10 @@ class GSPENConfig(PretrainedConfig):
         """The labels as `id2label` has them."""
         names = self.id2label or {}
         return BioView(self.labels(), [names[number] for number in range(self.num_labels)])
+
+
+def system_name(transitions: bool, term: bool) -> System:
+    """Return the system with or without scores of neighbouring labels, and with or without a global term."""
+    if transitions:
+        return "gspen" if term else "struct"
+    return "spen" if term else "unary"

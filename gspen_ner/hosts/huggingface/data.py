@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.piece_layout import IGNORED
+from gspen_ner.hosts.huggingface.pieces import IGNORED
 from gspen_ner.hosts.huggingface.readers import Reader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers

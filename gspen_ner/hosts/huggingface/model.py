@@ -1,6 +1,6 @@
 """The one `PreTrainedModel`: an encoder's potentials, and a GSPEN head over them.
 
-    inputs -> scorer -> potentials (or cached ones) -> head, if there is one -> loss, or theta to decode
+    inputs -> scorer -> potentials (or cached ones) -> head -> loss, log marginals, or scores to decode
 
 Four systems are one model: `unary` (no transitions, no term), `struct` (the CRF), `spen` (a term without
 transitions) and `gspen` (both). The scorer is the BiLSTM-CNN or any transformer. Whatever the scorer and its
@@ -9,36 +9,48 @@ precision, the chain and the term compute in float32.
 
 from __future__ import annotations
 
-import logging
+import copy
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Self
 
 import torch
+from huggingface_hub import HfApi
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import ModelOutput
 
-from gspen_ner.head import at_least_single, make_head
-from gspen_ner.hosts.huggingface.config import GSPENConfig
-from gspen_ner.hosts.huggingface.making import MadeModel
-from gspen_ner.hosts.huggingface.piece_layout import PieceLayout
+from gspen_ner.head import GSPENHead, at_least_single, make_head
+from gspen_ner.hosts.huggingface.config import GSPENConfig, system_name
+from gspen_ner.hosts.huggingface.folder_checks import check_folder, check_sizes
+from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.piece_scorer import PieceScorer
-from gspen_ner.hosts.huggingface.readers import Reader
-from gspen_ner.hosts.lone_sentences import stand_alone
-from gspen_ner.losses import negative_log_likelihood
+from gspen_ner.hosts.huggingface.pieces import PieceLayout
+from gspen_ner.hosts.huggingface.pretrained import (
+    Pretrained,
+    chain_labels,
+    load_classifier,
+    load_encoder,
+    term_entries,
+)
+from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, Reader, WordReader, load_reader
+from gspen_ner.labels import Scheme
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
-from gspen_ner.scorers import BiLSTMCNN
-from gspen_ner.solvers import Solution
-from gspen_ner.terms import RELATIONS, Context
+from gspen_ner.scorers import BiLSTMCNN, Vocabulary
+from gspen_ner.terms import RELATIONS
+from gspen_ner.training.system import Inference, Scored, System, context_of
 
-logger = logging.getLogger(__name__)
+Terms = Sequence[str | Mapping[str, Any]]
+"""Global terms, by name or as entries with options, such as `{"name": "convolution", "width": 3}`."""
 
 
 @dataclass
 class TaggingOutput(ModelOutput):
-    """What `forward` gives; logits are the logarithms of the marginals."""
+    """What `forward` returns; logits are the logarithms of the marginals."""
 
     loss: Float[Tensor, ""] | None = None
     logits: Float[Tensor, "B T L"] | None = None
@@ -48,20 +60,12 @@ class TaggingOutput(ModelOutput):
     """Mean number of inference steps."""
 
 
-class Inferred(NamedTuple):
-    """Scores of chains, to decode: of the base model alone, and with the global term."""
-
-    base: Parts
-    theta: Parts
-    chain: Chain
-    solution: Solution | None
-
-
-class GSPENForTokenClassification(MadeModel):
+class GSPENForTokenClassification(System, PreTrainedModel):
     """A tagger with exact chain inference and, if its system has one, a global term.
 
-    It is made by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
-    `from_vocabulary` (a new BiLSTM-CNN), `from_pretrained` (one of its own), or from a configuration.
+    Make it by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
+    `from_vocabulary` (a new BiLSTM-CNN), `from_pretrained` (a saved model of this class), or from a
+    configuration.
 
     Its logits are the logarithms of BIO marginals, so that the token-classification pipeline gives true
     confidences. `Tagger` remains the reference; the pipeline differs from it in that
@@ -72,14 +76,15 @@ class GSPENForTokenClassification(MadeModel):
     - it knows no documents: a document term has nothing to say.
 
     A document term needs the sentences of a document in one batch: train with `DocumentTrainer`. A plain
-    Trainer deals sentences out one by one, and only a batch without any two of a document gives that away.
+    Trainer draws sentences one by one.
 
     Args:
-        config: what to make.
-        reader: makes the scorer's inputs of words; saved and loaded with the model.
+        config: configuration of the model.
+        reader: turns words into inputs of the scorer; saved and loaded with the model.
+        encoder: the transformer with its weights; by default a new one of the configuration.
 
     Example:
-        A small BiLSTM-CNN with random weights; most will rather use `from_encoder`.
+        A small BiLSTM-CNN with random weights; most users will rather use `from_encoder`.
 
         >>> from gspen_ner import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
@@ -90,56 +95,50 @@ class GSPENForTokenClassification(MadeModel):
         ('gspen', True)
     """
 
+    config_class = GSPENConfig
+    config: GSPENConfig
+    scorer: BiLSTMCNN | PieceScorer
     base_model_prefix = "scorer"
+    base_parts: ClassVar[Sequence[str]] = ("scorer",)
     accepts_loss_kwargs = False  # the loss is a mean over the batch: Trainer must not rescale it
+    keep_documents_together = (
+        "give the rows a column document, equal for the sentences of one, and train with DocumentTrainer, "
+        "which keeps them together (a plain Trainer does not)"
+    )
 
-    def __init__(self, config: GSPENConfig, reader: Reader | None = None) -> None:
-        super().__init__(config)
+    def __init__(
+        self, config: GSPENConfig, reader: Reader | None = None, encoder: nn.Module | None = None
+    ) -> None:
+        PreTrainedModel.__init__(self, config)
         self.labels, self.bio, self.reader = config.labels(), config.bio_view(), reader
         if config.encoder is None:
             self.scorer = BiLSTMCNN(self.labels, **config.scorer)
         else:
             self.scorer = PieceScorer(
-                self.labels, config.encoder, transitions=config.has_transitions, **config.scorer
+                self.labels, encoder or config.encoder, transitions=config.has_transitions, **config.scorer
             )
             tied = getattr(self.scorer.encoder, "_tied_weights_keys", None) or []
             names = [f"scorer.encoder.{name}" for name in tied]  # for transformers 4; 5 asks the scorer
             self._tied_weights_keys = names  # type: ignore[assignment]
         self.main_input_name = self.scorer.inputs[0]
-        labels = len(self.labels.names)
-        self.head = make_head(labels, config.terms, config.inference) if config.has_term else None
-        self.base_frozen = False
-        self._warned = False
+        num_labels = len(self.labels.names)
+        self.head = (
+            make_head(num_labels, config.terms, config.inference) if config.has_term else GSPENHead(cost=0.0)
+        )
         # transformers asks for names of modules, wherever they are; "term" is the head's
-        present = {"crf": self.scorer.crf is not None, "term": self.head is not None}
-        kept = {name for name, there in present.items() if there}
+        present = {"crf": self.scorer.crf is not None, "term": self.head.term is not None}
+        kept = {name for name, is_present in present.items() if is_present}
         self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
         self.post_init()
 
-    def _init_weights(self, module: torch.nn.Module) -> None:
-        """Every module has drawn its own weights already."""
+    def _init_weights(self, module: nn.Module) -> None:
+        """Do nothing: every module has drawn its own weights already."""
 
     def floating_point_ops(self, *args: Any, **kwargs: Any) -> int:
-        """Not counted; Trainer would warn that it cannot."""
+        """Return 0: operations are not counted, and Trainer would warn that it cannot."""
         return 0
 
-    @property
-    def couples_documents(self) -> bool:
-        """Whether the term scores documents as a whole, so that their sentences must share a batch."""
-        return self.head is not None and self.head.couples_documents
-
-    def freeze_base(self) -> None:
-        """Train the term alone: the scorer learns nothing and its dropout is off."""
-        self.base_frozen = True
-        self.scorer.requires_grad_(False)
-
-    def train(self, mode: bool = True) -> GSPENForTokenClassification:
-        super().train(mode)
-        if self.base_frozen:
-            self.scorer.eval()
-        return self
-
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Int[Tensor, "B S"] | None = None,
         attention_mask: Tensor | None = None,
@@ -155,7 +154,7 @@ class GSPENForTokenClassification(MadeModel):
         mentions: Int[Tensor, "B T R"] | None = None,
         labels: Int[Tensor, "B T"] | None = None,
     ) -> TaggingOutput:
-        """The loss if labels are given; in evaluation mode, or without labels, the log marginals too.
+        """Return the loss if labels are given; in evaluation mode, or without labels, the log marginals too.
 
         `Collator` makes the inputs of words: for a transformer `input_ids`, `attention_mask` and
         `word_starts`, for the BiLSTM-CNN `words`, `spellings` and `spelling_at`, or potentials that were
@@ -164,8 +163,8 @@ class GSPENForTokenClassification(MadeModel):
 
         A transformer also takes the usual inputs of token classification, `input_ids` and `attention_mask`
         alone. Labels and logits then go by pieces: words are the pieces whose label is not -100 or, without
-        labels, what the tokenizer's marks tell. All pieces of a word have its marginals, with B- turned into
-        I- behind the first. `labels` are always numbers of `config.id2label`.
+        labels, the pieces that begin a word by the tokenizer's marks. All pieces of a word have its
+        marginals, with B- turned into I- behind the first. `labels` are always numbers of `config.id2label`.
         """
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         given |= {"word_starts": word_starts, "words": words, "spellings": spellings}
@@ -177,15 +176,22 @@ class GSPENForTokenClassification(MadeModel):
             pieces = self._pieces(batch, labels)
             batch |= {"word_starts": pieces.starts, "lengths": pieces.lengths}
             labels = None if labels is None else pieces.by_words(labels, self.bio)
-        potentials, polytope = self.potentials(batch)
-        with torch.autocast(potentials.nodes.device.type, enabled=False):
-            found = self._losses(batch, potentials, polytope, labels)
+        if labels is not None and self.couples_documents and "mentions" not in batch:
+            raise ValueError(
+                "the model's term scores documents, of which pieces with labels say nothing: train and "
+                "evaluate it with DocumentTrainer and Collator.of(model), on rows of tokens"
+            )
+        scored, output = self.score(batch), TaggingOutput()
+        with torch.autocast(scored.potentials.nodes.device.type, enabled=False):
+            if labels is not None:
+                loss, steps, negative = self.loss(scored, self.bio.to_chain(labels, batch["lengths"]))
+                output = TaggingOutput(loss=loss.float(), negative=negative, steps=steps)
             if labels is None or not self.training:
-                marginals = self._marginals(batch, potentials, polytope)
+                marginals = self.bio.marginals(self.marginals(scored))
                 if pieces is not None:
                     marginals = pieces.by_pieces(marginals, self.bio)
-                found["logits"] = marginals.log()
-        return TaggingOutput(**found)  # what is set later is not among its keys
+                output["logits"] = marginals.log()
+        return output
 
     def _pieces(self, batch: dict[str, Tensor], labels: Tensor | None) -> PieceLayout:
         if "input_ids" not in batch or not isinstance(self.scorer, PieceScorer):
@@ -194,54 +200,20 @@ class GSPENForTokenClassification(MadeModel):
         attended = batch.setdefault("attention_mask", torch.ones_like(ids))
         return PieceLayout.of(self.scorer.piece_kinds[ids], attended, labels)
 
-    def _losses(
-        self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope, labels: Tensor | None
-    ) -> dict[str, Tensor]:
-        if labels is None:
-            return {}
-        gold = self.bio.to_chain(labels, batch["lengths"])
-        if self.head is None:
-            return {"loss": negative_log_likelihood(potentials, polytope, gold).mean().float()}
-        if self.couples_documents and "mentions" not in batch:
-            raise ValueError(
-                "the model's term scores documents, of which pieces with labels say nothing: train and "
-                "evaluate it with DocumentTrainer and Collator.of(model), on rows of tokens"
-            )
-        context = _context(batch, polytope, potentials)
-        if self.couples_documents and self.training:
-            self._warn_of_lone_sentences(context)
-        result = self.head.loss(potentials, polytope, gold, context)
-        return {
-            "loss": result.loss.mean().float(),
-            "negative": result.negative.float().mean(),
-            "steps": result.solution.steps.float().mean(),
-        }
+    def score(self, inputs: dict[str, Tensor] | Scored) -> Scored:
+        """Return scores of a collated batch in float32, computed or, if the batch has them, as they are."""
+        if isinstance(inputs, Scored):
+            return inputs
+        potentials, polytope = self._potentials(inputs)
+        if self.couples_documents and "mentions" not in inputs:  # from a pipeline, which knows no documents
+            alone = torch.arange(len(potentials.nodes), device=potentials.nodes.device)
+            unrelated = alone.new_full((*potentials.nodes.shape[:2], len(RELATIONS)), -1)
+            inputs = inputs | {"documents": alone, "mentions": unrelated}
+        return Scored(potentials, polytope, context_of(inputs, potentials, polytope))
 
-    def _warn_of_lone_sentences(self, context: Context) -> None:
-        """Say once that a document term has nothing to learn from sentences that stand alone."""
-        if self._warned or not stand_alone(context.documents):
-            return
-        self._warned = True
-        logger.warning(
-            "the global term couples the sentences of a document, but each of this batch stands alone: give "
-            "the rows a column document, equal for the sentences of one, and train with DocumentTrainer, "
-            "which keeps them together (a plain Trainer does not)"
-        )
-
-    def _marginals(
-        self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope
-    ) -> Float[Tensor, "B T K"]:
-        """Probabilities of the BIO labels of each word."""
-        solution = self._solution(batch, potentials, polytope)
-        marginals = polytope.marginals(potentials) if solution is None else solution.marginals
-        return self.bio.marginals(marginals.nodes)
-
-    def potentials(self, batch: dict[str, Tensor]) -> tuple[Parts, Polytope]:
-        """Scores of a collated batch in float32, computed or, if it brings them along, as they are."""
+    def _potentials(self, batch: dict[str, Tensor]) -> tuple[Parts, Polytope]:
         if "nodes" not in batch:
-            inputs = {name: batch[name] for name in self.scorer.inputs if name in batch}
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not self.base_frozen):
-                potentials, polytope = self.scorer(**inputs)
+            potentials, polytope = self.scorer(**{n: batch[n] for n in self.scorer.inputs if n in batch})
             return potentials.map(at_least_single), polytope
         nodes, lengths = batch["nodes"], batch["lengths"]
         if self.scorer.crf is None:
@@ -250,31 +222,22 @@ class GSPENForTokenClassification(MadeModel):
         return Parts(nodes, table), Chain(lengths)
 
     @torch.no_grad()
-    def infer(self, batch: dict[str, Tensor], record_trace: bool = False) -> Inferred:
-        """Scores to decode, by themselves and with the global term, as chains that obey the scheme."""
-        potentials, polytope = self.potentials(batch)
-        potentials = potentials.map(Tensor.detach)  # transitions may be the parameters themselves
-        solution = self._solution(batch, potentials, polytope, record_trace)
+    def infer(self, inputs: Any, record_trace: bool = False) -> Inference:
+        """Return the scores of inputs before and after inference with the term."""
+        scored = self.score(inputs)
+        scored = scored._replace(potentials=scored.potentials.detach())  # transitions may be parameters
+        with torch.autocast(scored.potentials.nodes.device.type, enabled=False):
+            return super().infer(scored, record_trace)
+
+    def infer_chains(self, batch: dict[str, Tensor], record_trace: bool = False) -> Inference:
+        """Return what `infer` does, as scores of chains that obey the tagging scheme."""
+        potentials, theta, _, solution = self.infer(batch, record_trace)
         chain = Chain(batch["lengths"])
         base = self._as_chain(potentials, chain)
-        theta = base if solution is None else self._as_chain(solution.theta, chain)
-        return Inferred(base, theta, chain, solution)
-
-    def _solution(
-        self, batch: dict[str, Tensor], potentials: Parts, polytope: Polytope, record_trace: bool = False
-    ) -> Solution | None:
-        if self.head is None:
-            return None
-        if self.couples_documents and "mentions" not in batch:  # from a pipeline, which knows of no documents
-            alone = torch.arange(len(potentials.nodes), device=potentials.nodes.device)
-            nowhere = alone.new_full((*potentials.nodes.shape[:2], len(RELATIONS)), -1)
-            batch = batch | {"documents": alone, "mentions": nowhere}
-        with torch.autocast(potentials.nodes.device.type, enabled=False):
-            context = _context(batch, polytope, potentials)
-            return self.head.infer(potentials, polytope, context, record_trace)
+        return Inference(base, base if solution is None else self._as_chain(theta, chain), chain, solution)
 
     def _as_chain(self, theta: Parts, chain: Chain) -> Parts:
-        """Scores without transitions get a table that only forbids what the scheme forbids."""
+        """Return scores whose transitions, if there are none, only forbid what the scheme forbids."""
         if theta.edges is not None:
             return theta
         start, table, end = (
@@ -283,23 +246,224 @@ class GSPENForTokenClassification(MadeModel):
         )
         return chain.potentials(theta.nodes, table, start, end)
 
+    @classmethod
+    def from_encoder(
+        cls,
+        name: str | Path,
+        labels: Sequence[str],
+        *,
+        scheme: Scheme = "BIOES",
+        transitions: bool = True,
+        terms: Terms = (),
+        inference: Mapping[str, Any] | None = None,
+        window: int | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return a new tagger on top of a pretrained encoder.
+
+        Args:
+            name: name of the encoder on the hub, or its folder.
+            labels: the dataset's labels, in BIO and in its order:
+                `dataset.features["ner_tags"].feature.names`.
+            scheme: tagging scheme of the chain; logits and gold labels stay BIO.
+            transitions: whether neighbouring labels are scored; without, each word is labelled by itself.
+            terms: global terms.
+            inference: options of `GSPENHead`.
+            window: number of pieces that are read at once; by default the encoder's own limit.
+            tokenizer: tokenizer of the encoder; by default its own.
+            options: options of the hub: `revision`, `token`, `cache_dir` and the like.
+        """
+        chain = chain_labels(labels, scheme)
+        pretrained = load_encoder(name, len(chain.names), tokenizer, **options)
+        config = GSPENConfig(
+            chain_labels=chain.names,
+            scheme=scheme,
+            system=system_name(transitions, bool(terms)),
+            scorer=pretrained.scorer_entries(window),
+            encoder=pretrained.encoder_entries(),
+            terms=term_entries(terms),
+            inference=dict(inference or {}),
+            id2label=dict(enumerate(labels)),
+        )
+        return cls._over(pretrained, config)
+
+    @classmethod
+    def from_token_classifier(
+        cls,
+        name: str | Path,
+        *,
+        terms: Terms = (),
+        inference: Mapping[str, Any] | None = None,
+        constrained: bool = False,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return a tagger that starts with the predictions of a fine-tuned softmax classifier.
+
+        All transitions are zero and the term, if any, says nothing yet: marginals are the classifier's
+        probabilities, and the best labelling has its labels. (Entities are read from it strictly: an I- that
+        continues nothing opens none. For a classifier that often breaks its scheme, take `constrained`.)
+        Give transitions and term larger learning rates than the encoder's; see `parameter_groups`.
+
+        Args:
+            name: name of the classifier on the hub, or its folder.
+            terms: global terms.
+            inference: options of `GSPENHead`.
+            constrained: whether what the classifier's scheme forbids (an I- that continues nothing) is
+                forbidden from the start; predictions then differ wherever the classifier breaks its scheme.
+            tokenizer: tokenizer of the classifier; by default its own.
+            options: options of the hub: `revision`, `token`, `cache_dir` and the like.
+        """
+        pretrained, labels = load_classifier(name, tokenizer, **options)
+        config = GSPENConfig(
+            chain_labels=labels.names,
+            scheme=labels.scheme,
+            system=system_name(True, bool(terms)),
+            scorer=pretrained.scorer_entries() | {"constrained": constrained},
+            encoder=pretrained.encoder_entries(),
+            terms=term_entries(terms),
+            inference=dict(inference or {}),
+        )
+        model = cls._over(pretrained, config)
+        assert model.scorer.crf is not None
+        for weight in model.scorer.crf.parameters():
+            nn.init.zeros_(weight)
+        return model
+
+    @classmethod
+    def _over(cls, pretrained: Pretrained, config: GSPENConfig) -> Self:
+        model = cls(config, pretrained.reader, pretrained.encoder)
+        assert isinstance(model.scorer, PieceScorer)
+        model.scorer.piece_kinds.copy_(pretrained.kinds)
+        return model
+
+    @classmethod
+    def from_vocabulary(
+        cls,
+        vocabulary: Vocabulary,
+        labels: Sequence[str],
+        *,
+        scheme: Scheme = "BIOES",
+        terms: Terms = (),
+        inference: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return a new tagger on top of a BiLSTM-CNN, which knows only the words of its training data.
+
+        Args:
+            vocabulary: vocabulary of the training data.
+            labels: the dataset's labels, in BIO and in its order.
+            scheme: tagging scheme of the chain; logits and gold labels stay BIO.
+            terms: global terms.
+            inference: options of `GSPENHead`.
+            options: other options of `BiLSTMCNN`, such as `hidden` and `transitions`.
+        """
+        chain, reader = chain_labels(labels, scheme), WordReader(vocabulary)
+        config = GSPENConfig(
+            chain_labels=chain.names,
+            scheme=scheme,
+            system=system_name(options.get("transitions") != "none", bool(terms)),
+            scorer=reader.sizes() | options,
+            terms=term_entries(terms),
+            inference=dict(inference or {}),
+            id2label=dict(enumerate(labels)),
+        )
+        return cls(config, reader)
+
+    def with_terms(self, terms: Terms, inference: Mapping[str, Any] | None = None) -> Self:
+        """Return a copy of this model with new global terms, which change nothing yet, in place of its own.
+
+        Args:
+            terms: global terms.
+            inference: options of `GSPENHead`.
+        """
+        config = copy.deepcopy(self.config)
+        config.system = system_name(config.has_transitions, bool(terms))
+        config.terms, config.inference, config.results = term_entries(terms), dict(inference or {}), {}
+        encoder = copy.deepcopy(self.scorer.encoder) if isinstance(self.scorer, PieceScorer) else None
+        model = type(self)(config, self.reader, encoder)
+        model.scorer.load_state_dict(self.scorer.state_dict())
+        return model
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
+        """Write config.json, safetensors, the tokenizer (or vocabulary.json) and a model card."""
+        if kwargs.pop("push_to_hub", False):
+            raise ValueError("save first, then call push_to_hub, which uploads tokenizer and model card too")
+        super().save_pretrained(save_directory, *args, **kwargs)
+        if not kwargs.get("is_main_process", True):
+            return
+        folder = Path(save_directory)
+        if self.reader is not None:
+            self.reader.save(folder)
+        (folder / "README.md").write_text(model_card(self.config), encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a saved model; see transformers. Only safetensors are read, and a folder is checked before.
+
+        Raises:
+            ValueError: for a folder that is not a readable model; it may come from anybody.
+        """
+        if kwargs.keys() & {"system", "terms"}:
+            raise ValueError("from_pretrained loads a model as it is: give it other terms by with_terms")
+        folder = Path(str(name), kwargs.get("subfolder") or "")
+        if not folder.is_dir():
+            return cls._read(name, *args, **kwargs)
+        try:
+            check_folder(folder)
+            check_sizes(GSPENConfig.from_pretrained(folder), cls, folder)
+            return cls._read(name, *args, **kwargs)
+        except Exception as error:  # of any class: config.json may say anything
+            raise ValueError(f"{folder}: not a model that can be read: {error}") from error
+
+    @classmethod
+    def _read(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs["use_safetensors"] = True
+        if "reader" not in kwargs:
+            hub = {option: kwargs[option] for option in HUB_OPTIONS if option in kwargs}
+            config = kwargs.get("config") or GSPENConfig.from_pretrained(name, **hub)
+            kwargs["reader"] = load_reader(name, config, **hub)
+        return super().from_pretrained(name, *args, **kwargs)
+
+    def push_to_hub(  # type: ignore[override]
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | bool | None = None,
+        commit_message: str = "Upload model",
+        **options: Any,
+    ) -> Any:
+        """Upload what `save_pretrained` writes, with its model card (transformers would put another there).
+
+        Args:
+            repo_id: `"user/name"`; created if needed.
+            private: whether a new repository is private.
+            token: access token of the hub.
+            commit_message: message of the upload.
+            options: options of `HfApi.upload_folder`, such as `revision` and `create_pr`.
+        """
+        api = HfApi(token=token)
+        repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return api.upload_folder(
+                repo_id=repo_id, folder_path=folder, commit_message=commit_message, **options
+            )
+
 
 def load_model(folder: Path) -> GSPENForTokenClassification:
-    """A model from its folder, or an error that says what is wrong with it.
+    """Return the model in a folder, or raise a ValueError that says what is wrong with it.
 
     Unlike `from_pretrained`, it refuses weights that are missing or do not fit instead of drawing new ones.
     """
     model, report = GSPENForTokenClassification.from_pretrained(
         folder, output_loading_info=True, ignore_mismatched_sizes=True
     )
-    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if report[kind]:
+    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if report[problem]:
             raise ValueError(
-                f"{folder}: the weights do not fit config.json: {kind} {sorted(report[kind])[:5]}"
+                f"{folder}: the weights do not fit config.json: {problem} {sorted(report[problem])[:5]}"
             )
     return model
-
-
-def _context(batch: dict[str, Tensor], polytope: Polytope, potentials: Parts) -> Context:
-    mask = polytope.mask(potentials.nodes.shape[1])
-    return Context(mask, batch.get("documents"), batch.get("mentions"))

@@ -38,7 +38,7 @@ class PieceScorer(nn.Module):
 
     Args:
         labels: of the chain.
-        encoder: configuration of the transformer.
+        encoder: the transformer, or its configuration.
         pieces: size of the tokenizer's vocabulary.
         window, overlap, prefix, suffix: see `Frame`.
         transitions: whether neighbouring labels are scored.
@@ -51,7 +51,7 @@ class PieceScorer(nn.Module):
     def __init__(
         self,
         labels: Labels,
-        encoder: dict[str, Any],
+        encoder: nn.Module | dict[str, Any],
         *,
         pieces: int,
         window: int,
@@ -64,7 +64,9 @@ class PieceScorer(nn.Module):
         super().__init__()
         self.frame = Frame(window, overlap, prefix, suffix)
         cut(0, self.frame)  # refuses windows that cannot be
-        self.encoder = make_encoder(AutoConfig.for_model(**encoder))
+        if isinstance(encoder, dict):
+            encoder = make_encoder(AutoConfig.for_model(**encoder))
+        self.encoder = encoder
         reads = inspect.signature(getattr(self.encoder, "base_model", self.encoder).forward).parameters
         self.wants_types = "token_type_ids" in reads
         self.crf = None

@@ -1,8 +1,4 @@
-"""A frozen base model's scores, computed once and cached on disk by `datasets`.
-
-With dropout on, each draw gives other scores of the same sentences: a base model is almost always right on
-its own training data, so that a term trained on scores without dropout would see no errors to mend.
-"""
+"""A frozen base model's scores, computed once and cached on disk by `datasets`."""
 
 from __future__ import annotations
 
@@ -17,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import main_first
+from gspen_ner.training.documents import in_order
 
-ROWS_AT_ONCE = 1024  # that are read, and then scored in batches of similar length
+ROWS_AT_ONCE = 1024  # rows that are read at once, and then scored in batches of similar length
 SCORING_BATCH = 64
 
 
@@ -33,15 +29,15 @@ def with_potentials(
     draw: int | None = None,
     own_transitions: bool = False,
 ) -> datasets.Dataset:
-    """The dataset with the base model's scores in place of its tokens, kept in files under `cache`.
+    """Return the dataset with the base model's scores in place of its tokens, kept in files under `cache`.
 
     Args:
         dataset: sentences.
-        model: whose scorer is asked.
-        cache: a folder. A file in it is used again if model, sentences and draw are the same.
-        draw: None for the scores of the model in use; a number for scores with dropout on, each its own.
-        own_transitions: store a transition table that all sentences share with each of them; needed if
-            another model than this one will read the scores.
+        model: the base model.
+        cache: folder of the files. A file is used again if model, sentences and draw are the same.
+        draw: number of a draw of dropout masks; None scores without dropout.
+        own_transitions: whether each sentence gets a copy of the transition table that the model's sentences
+            share; needed if the term of another model will be trained on the scores.
     """
     digest = _digest(model, dataset, draw, own_transitions)
     cache.mkdir(parents=True, exist_ok=True)
@@ -71,7 +67,7 @@ class _Scores:
     """A model's scores as new columns of a dataset, flat.
 
     Args:
-        model: whose scorer is asked.
+        model: the model.
         dropout: whether its dropout is on.
         own_transitions: see `with_potentials`.
     """
@@ -82,14 +78,14 @@ class _Scores:
         self.columns = ["nodes", "edges"] if model.scorer.has_tables or repeated else ["nodes"]
 
     def of_table(self, table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
-        """New columns for some rows, scored in batches of similar length."""
+        """Return new columns for some rows, scored in batches of similar length."""
         rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-        found = {name: [np.empty(0)] * len(rows) for name in self.columns}
-        for places in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
-            for name, values in self._of_batch([rows[place] for place in places]).items():
-                for place, value in zip(places, values, strict=True):
-                    found[name][place] = value
-        return found
+        columns = {name: [np.empty(0)] * len(rows) for name in self.columns}
+        for numbers in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
+            for name, values in self._of_batch([rows[number] for number in numbers]).items():
+                for number, value in zip(numbers, values, strict=True):
+                    columns[name][number] = value
+        return columns
 
     @torch.no_grad()
     def _of_batch(self, rows: list[dict[str, Any]]) -> dict[str, list[np.ndarray]]:
@@ -97,17 +93,12 @@ class _Scores:
         inputs = {name: batch[name].to(self.model.device) for name in scorer.inputs if name in batch}
         potentials, _ = scorer.train(self.dropout)(**inputs)
         lengths = [len(row["tokens"]) for row in rows]
-        found = {"nodes": _cut(potentials.nodes, lengths)}
+        columns = {"nodes": _cut(potentials.nodes, lengths)}
         if scorer.has_tables:
-            found["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
+            columns["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
         elif "edges" in self.columns:
-            found["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
-        return found
-
-
-def joined(parts: Sequence[datasets.Dataset]) -> datasets.Dataset:
-    """Datasets one behind the other."""
-    return datasets.concatenate_datasets(list(parts))
+            columns["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
+        return columns
 
 
 def _cut(scores: Tensor, lengths: Sequence[int]) -> list[np.ndarray]:

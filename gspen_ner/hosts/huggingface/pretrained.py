@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import (
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING,
@@ -19,9 +18,8 @@ from transformers import (
 )
 
 from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores
+from gspen_ner.hosts.huggingface.pieces import piece_kinds, with_marks
 from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, NO_LIMIT, PieceReader, load_tokenizer
-from gspen_ner.hosts.huggingface.word_marks import with_marks
-from gspen_ner.hosts.huggingface.word_pieces import piece_kinds
 from gspen_ner.labels import Labels, Scheme
 
 USUAL_WINDOW = 512
@@ -44,9 +42,19 @@ class Pretrained:
         entries = {key: value for key, value in config.to_diff_dict().items() if key not in NOT_KEPT}
         return entries | {"model_type": config.model_type}
 
-    def scorer_entries(self) -> dict[str, Any]:
-        """Arguments of `PieceScorer`."""
-        return {"pieces": len(self.kinds), **self.window}
+    def scorer_entries(self, window: int | None = None) -> dict[str, Any]:
+        """Return options of `PieceScorer`.
+
+        Args:
+            window: number of pieces that are read at once; by default as many as the encoder can read.
+        """
+        limit = self.window["window"]
+        if window is not None and window > limit:
+            raise ValueError(
+                f"window must be at most {limit}, which the encoder can read at once, got {window}"
+            )
+        smaller = {} if window is None else {"window": window, "overlap": window // 4}
+        return {"pieces": len(self.kinds), **self.window, **smaller}
 
 
 def load_encoder(
@@ -130,12 +138,3 @@ def _check(options: Mapping[str, Any]) -> None:
     unknown = sorted(options.keys() - set(HUB_OPTIONS))
     if unknown:
         raise ValueError(f"unknown options {', '.join(unknown)}; known are {', '.join(HUB_OPTIONS)}")
-
-
-@torch.no_grad()
-def move_in(pretrained: Pretrained, scorer: nn.Module) -> None:
-    """Give a new scorer the pretrained weights."""
-    assert isinstance(scorer.encoder, nn.Module)
-    assert isinstance(scorer.piece_kinds, Tensor)
-    scorer.encoder.load_state_dict(pretrained.encoder.state_dict())
-    scorer.piece_kinds.copy_(pretrained.kinds)

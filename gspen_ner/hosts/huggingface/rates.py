@@ -49,7 +49,7 @@ def parameter_groups(
     scorer = model.scorer
     base = getattr(getattr(scorer, "encoder", None), "base_model", None)
     new = [] if scorer.crf is None else list(scorer.crf.parameters())
-    head = [] if model.head is None else list(model.head.parameters())
+    head = list(model.head.parameters())
     known = {id(weight) for weight in new}
     inner = list(scorer.parameters()) if base is None else list(base.parameters())
     inner = [weight for weight in inner if id(weight) not in known]

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
-from gspen_ner.hosts.huggingface.word_marks import loses_marks
+from gspen_ner.hosts.huggingface.pieces import loses_marks
 from gspen_ner.scorers import Vocabulary, spell_out
 from gspen_ner.scorers.vocabulary import FILE_NAME as VOCABULARY_FILE
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 
-from gspen_ner.hosts.huggingface.run_log import QuietProgress, UpdateClock
+from gspen_ner.hosts.huggingface.callbacks import QuietProgress, UpdateClock
 from recipes.studies.settings import SystemTraining
 
 PREDICTION_BATCH = 512

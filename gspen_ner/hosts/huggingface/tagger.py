@@ -9,13 +9,13 @@ from typing import Any
 import datasets
 
 from gspen_ner.decode import label_lists
-from gspen_ner.hosts.huggingface.batches import in_order
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.processes import placed
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
+from gspen_ner.training.documents import in_order
 
 BATCH_SIZE = 64
 
@@ -101,5 +101,5 @@ class Tagger(SentenceTagger):
             rows = [row for row in batch if lengths[row]]
             if rows:
                 inputs = {name: value.to(place) for name, value in collate(entries(rows)).items()}
-                base, theta, chain, solution = self.model.infer(inputs, record_trace)
+                base, theta, chain, solution = self.model.infer_chains(inputs, record_trace)
                 yield Scored(rows, base, theta, chain, solution, self.model.config.decoder)

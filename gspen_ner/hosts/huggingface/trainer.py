@@ -26,14 +26,13 @@ from transformers import (
 )
 
 from gspen_ner.files import mend_folder, unwritable, write_folder
-from gspen_ner.hosts.huggingface.averaging import WeightAverage
+from gspen_ner.hosts.huggingface.callbacks import EpochClock, QuietProgress, StageLog, WeightAverage
 from gspen_ner.hosts.huggingface.checkpoints import had_stopped, last_checkpoint, remove_newer, state_of
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
 from gspen_ner.hosts.huggingface.rates import rate_factor, stage_optimizer
-from gspen_ner.hosts.huggingface.run_log import EpochClock, QuietProgress, StageLog
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.metrics import span_f1
@@ -47,19 +46,19 @@ class StageData:
     Args:
         train: rows with labels.
         dev: rows with gold tags.
-        draws: versions of its rows that `train` holds; see `EpochBatches`.
+        versions: number of versions of its rows that `train` holds; see `EpochBatches`.
 
     Example:
         >>> from gspen_ner.hosts.huggingface import as_dataset
         >>> from gspen_ner.ner.files import TaggedSentence
         >>> rows = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
-        >>> StageData(train=rows, dev=rows).draws
+        >>> StageData(train=rows, dev=rows).versions
         1
     """
 
     train: datasets.Dataset
     dev: datasets.Dataset
-    draws: int = 1
+    versions: int = 1
 
 
 def train_stage(
@@ -135,7 +134,7 @@ class StageTrainer(DocumentTrainer):
         self.average, self.clock = WeightAverage(training.average), EpochClock()
         log = StageLog(folder.parent / "metrics.jsonl", folder.name)
         stopping = [EarlyStoppingCallback(training.patience)] if training.patience else []
-        self.data, self.draws = data, data.draws
+        self.data, self.versions = data, data.versions
         self.gold = [spans_of_tags(tags, "BIO") for tags in data.dev[:]["tags"]]
         self.watched: list[tuple[float, float]] = []
         super().__init__(

@@ -1,15 +1,16 @@
-"""What one Flair tagger takes over from another: how it was made, and its weights."""
+"""Flair taggers made from others: with the same arguments, and with shared or new weights."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from flair.embeddings import CharacterEmbeddings, OneHotEmbeddings, StackedEmbeddings, TokenEmbeddings
 from flair.models import SequenceTagger
 
 
 def arguments_of(tagger: SequenceTagger) -> dict[str, Any]:
-    """What a tagger was made with."""
+    """Return the arguments that make a tagger like this one."""
     return {
         "embeddings": tagger.embeddings,
         "tag_dictionary": tagger.label_dictionary,
@@ -51,3 +52,30 @@ def _copy_known_tags(old: SequenceTagger, new: SequenceTagger) -> None:
     to, origin = torch.tensor(pairs).T
     new.linear.weight[to], new.linear.bias[to] = old.linear.weight[origin], old.linear.bias[origin]
     new.crf.transitions[to[:, None], to] = old.crf.transitions[origin[:, None], origin]
+
+
+def untrained_copy(tagger: SequenceTagger) -> SequenceTagger:
+    """Return a tagger like this one with new weights; embeddings that are not trained are shared.
+
+    Raises:
+        ValueError: for trained embeddings that do not know their first weights, such as fine-tuned
+            transformers.
+    """
+    embeddings = tagger.embeddings
+    parts = embeddings.embeddings if isinstance(embeddings, StackedEmbeddings) else [embeddings]
+    new = [_untrained(part) for part in parts]
+    arguments = arguments_of(tagger) | {"embeddings": new[0] if len(new) == 1 else StackedEmbeddings(new)}
+    return SequenceTagger(**arguments, init_from_state_dict=True)
+
+
+def _untrained(part: TokenEmbeddings) -> TokenEmbeddings:
+    if part.static_embeddings:
+        return part
+    if type(part) is CharacterEmbeddings:
+        return CharacterEmbeddings(part.char_dictionary, part.char_embedding_dim, part.hidden_size_char)
+    if type(part) is OneHotEmbeddings:
+        return OneHotEmbeddings(part.vocab_dictionary, part.field, part.embedding_length)
+    raise ValueError(
+        f"the first weights of {type(part).__name__} are not known any more: give make_base, a function that "
+        "makes a new tagger like this one"
+    )

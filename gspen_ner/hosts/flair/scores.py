@@ -1,0 +1,81 @@
+"""Scores of sentences by base models that do not change any more: each sentence is scored once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from flair.data import Sentence
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import Chain
+
+
+class SentenceScores(NamedTuple):
+    """The scores of one sentence.
+
+    Args:
+        sentence: the sentence.
+        nodes: scores of its tokens' labels; start and end scores are folded in.
+        table: scores of neighbouring labels, which the sentences of a base model share.
+    """
+
+    sentence: Sentence
+    nodes: Float[Tensor, "T L"]
+    table: Float[Tensor, "L L"]
+
+
+class KeptScores:
+    """Scores of sentences, in one or more versions, of which each use takes the next.
+
+    Sentences can be neither copied nor pickled: a copy of this is empty.
+    """
+
+    def __init__(self) -> None:
+        self._versions: dict[int, list[SentenceScores]] = {}
+        self._uses: Counter[int] = Counter()
+        self._tables: list[Tensor] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(KeptScores())
+
+    def add(self, scores: Iterable[SentenceScores]) -> None:
+        """Keep a version of the scores of each of some sentences."""
+        for scored in scores:
+            table = next((table for table in self._tables if torch.equal(table, scored.table)), None)
+            if table is None:
+                self._tables.append(table := scored.table)
+            self._versions.setdefault(id(scored.sentence), []).append(scored._replace(table=table))
+
+    def missing(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Return the sentences without scores."""
+        return [sentence for sentence in sentences if id(sentence) not in self._versions]
+
+    def clear(self) -> None:
+        """Forget all scores."""
+        vars(self).update(self.__getstate__())
+
+    def of(self, sentences: Sequence[Sentence]) -> tuple[Parts, Chain]:
+        """Return the next version of the scores of each sentence as a batch."""
+        versions = [self._versions[id(sentence)] for sentence in sentences]
+        rows = [own[self._uses[id(s)] % len(own)] for s, own in zip(sentences, versions, strict=True)]
+        self._uses.update(id(sentence) for sentence in sentences)
+        nodes = pad_sequence([row.nodes for row in rows], batch_first=True)
+        shared = all(row.table is rows[0].table for row in rows)
+        edges = rows[0].table if shared else torch.stack([row.table for row in rows])[:, None]
+        return Parts(nodes, edges), Chain(torch.tensor([len(row.nodes) for row in rows], device=nodes.device))
+
+
+def split(sentences: Sequence[Sentence], potentials: Parts, chain: Chain) -> list[SentenceScores]:
+    """Return the scores of each sentence of a batch."""
+    assert potentials.edges is not None
+    table = potentials.edges[0, 0]
+    return [
+        SentenceScores(sentence, nodes[:length].clone(), table)
+        for sentence, nodes, length in zip(sentences, potentials.nodes, chain.lengths.tolist(), strict=True)
+    ]

@@ -1,0 +1,201 @@
+"""Two-stage training by Flair's `ModelTrainer`: base taggers, their scores, and the term on top.
+
+    stage folder    best/model.pt (the best tagger), done.json when it is complete
+
+Flair's trainer cannot continue a training that was interrupted: such a stage must be trained from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import flair
+import torch
+from flair.data import Corpus, Sentence
+from flair.datasets import FlairDatapointDataset
+from flair.models import SequenceTagger
+from flair.training_utils import store_embeddings
+
+from gspen_ner.files import write_folder, write_whole
+from gspen_ner.hosts.flair.accelerate import accelerate
+from gspen_ner.hosts.flair.chain_view import ChainView
+from gspen_ner.hosts.flair.copies import untrained_copy
+from gspen_ner.hosts.flair.documents import document_numbers
+from gspen_ner.hosts.flair.scores import KeptScores, SentenceScores, split
+from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
+from gspen_ner.hosts.flair.training import BEST_FILE, quiet_console, train_stage
+from gspen_ner.hosts.loading import FLAIR_FILE
+from gspen_ner.labels import Scheme
+from gspen_ner.recipe import FlairTraining
+from gspen_ner.terms import DocumentConsistency
+from gspen_ner.training.score_sources import CrossFit, ScoreSource
+
+SCORING_BATCH = 64
+
+
+class FlairHost:
+    """Trains and scores Flair taggers, for score sources.
+
+    Args:
+        folder: where stages are trained; a stage that is done is not trained again.
+        corpus: training and development data.
+        make_base: returns a new base tagger, with a CRF.
+        base_training: how base taggers are trained.
+        seed: seed of everything random.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        corpus: Corpus,
+        make_base: Callable[[], SequenceTagger],
+        base_training: FlairTraining,
+        seed: int,
+    ) -> None:
+        self.folder, self.corpus, self.make_base = folder, corpus, make_base
+        self.base_training, self.seed, self.fold_seed = base_training, seed, seed
+
+    def stage(
+        self,
+        name: str,
+        make: Callable[[], SequenceTagger],
+        training: FlairTraining,
+        corpus: Corpus | None = None,
+    ) -> Path:
+        """Train a tagger, or find it trained; return the folder of the best one.
+
+        Args:
+            name: name of the stage's folder.
+            make: returns the tagger as it is before training.
+            training: how it is trained.
+            corpus: what it is trained on; by default the whole corpus.
+        """
+        folder = self.folder / name
+        done, best = folder / "done.json", folder / "best"
+        if not done.exists():
+            if folder.exists():
+                raise ValueError(
+                    f"{folder}: this stage was interrupted, and Flair's trainer cannot continue it: remove "
+                    "the folder and resume to train the stage again"
+                )
+            quiet_console()
+            flair.set_seed(self.seed)
+            seconds = train_stage(make(), corpus or self.corpus, training, folder, self.seed)
+            write_folder(best, lambda new: shutil.move(folder / BEST_FILE, new / FLAIR_FILE))
+            write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
+        return best
+
+    def learn_from(self, tagger: GSPENTagger, source: ScoreSource) -> GSPENTagger:
+        """Return a tagger with a frozen base whose term will learn from the scores of a source."""
+        scores = KeptScores()
+        for version in source.versions(self, tagger):
+            scores.add(version)
+        tagger.keep_scores(scores)
+        return tagger
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """The training sentences that have tokens."""
+        train = cast(Any, self.corpus.train)
+        return [sentence for sentence in (train[row] for row in range(len(train))) if len(sentence)]
+
+    @property
+    def documents(self) -> Sequence[int]:
+        """Document of each training sentence."""
+        return document_numbers(self.sentences)
+
+    def fit(self, name: str, rows: Sequence[int], epochs: int | None) -> SequenceTagger:
+        """Return a new base tagger, trained on some of the training sentences."""
+        training = self.base_training.model_copy(update={"epochs": epochs or self.base_training.epochs})
+        seen = FlairDatapointDataset([self.sentences[row] for row in rows])
+        part = Corpus(train=seen, dev=self.corpus.dev, sample_missing_splits=False)
+        return self._loaded(self.stage(name, self.make_base, training, part))
+
+    def load(self, folder: str, name: str) -> SequenceTagger:
+        """Return a base tagger that another run has trained."""
+        return self._loaded(Path(folder, name, "best"))
+
+    @torch.no_grad()
+    def score(
+        self, base: SequenceTagger, rows: Sequence[int] | None = None, draw: int | None = None
+    ) -> list[SentenceScores]:
+        """Return the scores of training sentences."""
+        sentences = self.sentences if rows is None else [self.sentences[row] for row in rows]
+        view = ChainView(base.label_dictionary, cast(Scheme, base.tag_format))
+        was_training, scores = base.training, []
+        base.train(draw is not None)
+        if draw is not None:
+            SequenceTagger.train(base, True)  # dropout of a frozen base model too
+        with torch.random.fork_rng():
+            torch.manual_seed(-1 if draw is None else draw)
+            by_length = sorted(sentences, key=len, reverse=True)
+            for start in range(0, len(by_length), SCORING_BATCH):
+                batch = by_length[start : start + SCORING_BATCH]
+                scores += split(batch, *view.potentials(base.forward(*base._prepare_tensors(batch))))
+                store_embeddings(batch, "none")
+        base.train(was_training)
+        return scores
+
+    def join(self, parts: Sequence[tuple[Sequence[int], list[SentenceScores]]]) -> list[SentenceScores]:
+        """Return the scores of all parts."""
+        return [scores for _, part in parts for scores in part]
+
+    @staticmethod
+    def _loaded(folder: Path) -> SequenceTagger:
+        tagger = SequenceTagger.load(folder / FLAIR_FILE)
+        accelerate(tagger)
+        return tagger
+
+
+def train_term(
+    tagger: SequenceTagger,
+    corpus: Corpus,
+    folder: str | Path,
+    *,
+    term: Term = DocumentConsistency,
+    scores: ScoreSource | None = None,
+    make_base: Callable[[], SequenceTagger] | None = None,
+    base_training: FlairTraining | None = None,
+    training: FlairTraining | None = None,
+    seed: int = 1,
+    **options: Any,
+) -> GSPENTagger:
+    """Train a global term on top of a trained tagger, whose own weights stay as they are.
+
+    A document term needs a corpus that knows its documents:
+    `ColumnCorpus(..., document_separator_token="-DOCSTART-")`.
+
+    Args:
+        tagger: a trained `SequenceTagger` with a CRF.
+        corpus: the corpus that it was trained on.
+        folder: where stages are trained; a stage that is done is not trained again.
+        term: the global term, or a function that makes it from the number of tags.
+        scores: which scores the term learns from; by default `CrossFit(2)`.
+        make_base: returns a new tagger like the trained one, for cross-fitting; by default an untrained copy.
+        base_training: how these are trained; by default as Flair trains by default.
+        training: how the term is trained; by default 8 epochs of Adam with a learning rate of 0.01.
+        seed: seed of everything random.
+        **options: options of `GSPENTagger`: solver, cost, inference, constraints.
+
+    Returns:
+        The tagger with its trained term, as it is best on the corpus's development data; also saved in
+        `folder/term/best`.
+    """
+    source = CrossFit() if scores is None else scores
+    options = {"inference": {"max_steps": 5, "tolerance": 0.1}} | options
+
+    def untrained() -> SequenceTagger:
+        new = untrained_copy(tagger)
+        accelerate(new)
+        return new
+
+    host = FlairHost(Path(folder), corpus, make_base or untrained, base_training or FlairTraining(), seed)
+    upgraded = GSPENTagger.from_sequence_tagger(tagger, term, freeze="base", **options)
+    how = training or FlairTraining(optimizer="adam", learning_rate=0.01, epochs=8)
+    best = host.stage("term", lambda: host.learn_from(upgraded, source), how)
+    return cast(GSPENTagger, GSPENTagger.load(best / FLAIR_FILE))

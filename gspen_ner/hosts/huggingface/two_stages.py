@@ -1,0 +1,207 @@
+"""Two-stage training by `transformers.Trainer`: base models, their scores, and the term on top.
+
+    stage folder    checkpoints/ while it is trained, best/ (the best model), done.json after
+
+A stage that was interrupted continues from its last complete checkpoint, with the same result as one that was
+not.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+
+from gspen_ner.files import write_whole
+from gspen_ner.hosts.huggingface.data import as_dataset
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Terms, load_model
+from gspen_ner.hosts.huggingface.potentials import with_potentials
+from gspen_ner.hosts.huggingface.processes import main_first, placed
+from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
+from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.training.score_sources import CrossFit, ScoreSource
+
+Model = GSPENForTokenClassification
+
+
+class HuggingFaceHost:
+    """Trains and scores models of this room, for score sources.
+
+    Args:
+        folder: where stages are trained; a stage that is done is not trained again.
+        read: returns the training data and the development data for a model.
+        make_base: returns a new base model, given the numbers of the training rows that it will see.
+        base_training: how base models are trained.
+        seed: seed of everything random.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        read: Callable[[Model], StageData],
+        make_base: Callable[[Sequence[int]], Model] | None,
+        base_training: Training,
+        seed: int,
+    ) -> None:
+        self.folder, self.read, self.make_base = folder, read, make_base
+        self.base_training, self.seed, self.fold_seed = base_training, seed, seed
+        self.data: StageData | None = None
+
+    def stage(
+        self,
+        name: str,
+        make_model: Callable[[], Model],
+        training: Training,
+        data: Callable[[Model], StageData],
+    ) -> Path:
+        """Train a model, or continue its training, or find it trained; return the folder of the best one.
+
+        Args:
+            name: name of the stage's folder.
+            make_model: returns the model as it is before training.
+            training: how it is trained.
+            data: returns what it is trained on.
+        """
+        folder = self.folder / name
+        done = folder / "done.json"
+        if not done.exists():
+            torch.manual_seed(self.seed)
+            model = placed(make_model())
+            seconds = train_stage(model, training, folder, data(model), self.seed)
+            with main_first() as first:
+                if first:
+                    write_whole(done, json.dumps({"seconds_an_epoch": seconds}) + "\n")
+                    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return folder / "best"
+
+    def term_data(self, model: Model, source: ScoreSource) -> StageData:
+        """Return the scores that the term of a model with a frozen base is trained on."""
+        self.data = self.read(model)
+        dev = with_potentials(self.data.dev, model, self._cache)
+        versions = source.versions(self, model)
+        return StageData(datasets.concatenate_datasets(versions), dev, len(versions))
+
+    @property
+    def documents(self) -> Sequence[int]:
+        """Document of each training row."""
+        assert self.data is not None
+        return self.data.train[:]["document"]
+
+    def fit(self, name: str, rows: Sequence[int], epochs: int | None) -> Model:
+        """Return a new base model, trained on some of the training rows."""
+        if self.make_base is None:
+            raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
+        training = self.base_training.model_copy(update={"epochs": epochs or self.base_training.epochs})
+
+        def make() -> Model:
+            assert self.make_base is not None
+            return self.make_base(rows)
+
+        def part(model: Model) -> StageData:
+            whole = self.read(model)
+            return StageData(whole.train.select(rows), whole.dev)
+
+        return self._loaded(self.stage(name, make, training, part))
+
+    def load(self, folder: str, name: str) -> Model:
+        """Return a base model that another run has trained."""
+        return self._loaded(Path(folder, name, "best"))
+
+    def score(
+        self, base: Model, rows: Sequence[int] | None = None, draw: int | None = None
+    ) -> datasets.Dataset:
+        """Return training rows with scores in place of tokens."""
+        assert self.data is not None
+        train = self.data.train if rows is None else self.data.train.select(rows)
+        return with_potentials(train, base, self._cache, draw, own_transitions=rows is not None)
+
+    def join(self, parts: Sequence[tuple[Sequence[int], datasets.Dataset]]) -> datasets.Dataset:
+        """Return the rows of all parts, one part after the other."""
+        return datasets.concatenate_datasets([part for _, part in parts])
+
+    @property
+    def _cache(self) -> Path:
+        return self.folder / "potentials"
+
+    @staticmethod
+    def _loaded(folder: Path) -> Model:
+        return placed(load_model(folder).eval())
+
+
+def train_term(
+    model: Model,
+    train: datasets.Dataset,
+    dev: datasets.Dataset,
+    folder: str | Path,
+    *,
+    terms: Terms = ("document",),
+    inference: Mapping[str, Any] | None = None,
+    scores: ScoreSource | None = None,
+    make_base: Callable[[datasets.Dataset], Model] | None = None,
+    base_training: Training | None = None,
+    training: TermTraining | None = None,
+    seed: int = 1,
+) -> Model:
+    """Train a global term on top of a trained model, whose own weights stay as they are.
+
+    Rows have `tokens`, `ner_tags` (or `labels`) numbered by `model.config.id2label` and, for a document term,
+    `document`, equal for the sentences of one document.
+
+    Args:
+        model: the trained base model.
+        train: the rows that it was trained on.
+        dev: rows that decide which weights are best.
+        folder: where stages are trained; call again with the same folder to continue after an interruption.
+        terms: global terms, by name or as entries with options.
+        inference: options of `GSPENHead`; by default at most 5 steps.
+        scores: which scores the term learns from; by default `CrossFit(2)`.
+        make_base: returns a new base model for rows that it will be trained on; needed by cross-fitting.
+        base_training: how these are trained; by default as recipes train a base model.
+        training: how the term is trained; by default 8 epochs with a falling learning rate of 0.01.
+        seed: seed of everything random.
+
+    Returns:
+        The model with its trained term, as it is best on `dev`; also saved in `folder/term/best`.
+    """
+    folder = Path(folder)
+    source = CrossFit() if scores is None else scores
+    data = StageData(_as_stage_rows(train, model), _as_stage_rows(dev, model))
+    make = None if make_base is None else lambda rows: make_base(train.select(rows))
+    host = HuggingFaceHost(folder, lambda _: data, make, base_training or Training(), seed)
+    if isinstance(source, CrossFit) and make is None and source.models_of is None:
+        raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
+    inference = {"max_steps": 5, "tolerance": 0.1} if inference is None else inference
+    how = training or TermTraining(epochs=8, batch_size=32, learning_rate=0.01, schedule="linear")
+    folder.mkdir(parents=True, exist_ok=True)
+    best = host.stage(
+        "term",
+        lambda: model.with_terms(terms, inference).freeze(),
+        how,
+        lambda upgraded: host.term_data(upgraded, source),
+    )
+    return load_model(best)
+
+
+def _as_stage_rows(rows: datasets.Dataset, model: Model) -> datasets.Dataset:
+    """Return rows with all columns that a stage reads."""
+    gold = next((name for name in ("labels", "ner_tags") if name in rows.column_names), None)
+    if gold is None or "tokens" not in rows.column_names:
+        raise ValueError(f"expected rows with tokens and ner_tags (or labels), got {rows.column_names}")
+    columns = rows[:]
+    documents = columns.get("document", range(len(rows)))
+    numbers: dict[Any, int] = {}
+    sentences = [
+        TaggedSentence(
+            tuple(tokens),
+            tuple(model.bio.names[label] for label in labels),
+            numbers.setdefault(document, len(numbers)),
+        )
+        for tokens, labels, document in zip(columns["tokens"], columns[gold], documents, strict=True)
+    ]
+    return as_dataset(sentences, model.bio)
