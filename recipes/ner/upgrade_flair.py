@@ -1,0 +1,68 @@
+"""A Flair user's route to a document term, beside the recipe's: the same corpus and the same base tagger.
+
+    python recipes/ner/upgrade_flair.py RUN OUTPUT
+
+RUN is a finished run of a recipe with `host: flair`, a frozen base and cross-fitted scores. Its base tagger is
+upgraded by `train_term`, on a `ColumnCorpus` that Flair reads from the same files. Printed are strict F1 on test,
+by seqeval, of the base tagger, of the recipe's tagger and of the upgraded one.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from flair.data import Sentence
+from flair.datasets import ColumnCorpus
+from flair.models import SequenceTagger
+
+from gspen_ner.hosts.flair import GSPENTagger, train_term
+from gspen_ner.recipe import FlairRecipe, expand, load_recipe
+from gspen_ner.training import SCORE_SOURCES
+
+
+def main(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.", exists=True, file_okay=False)],
+    output: Annotated[Path, typer.Argument(help="Folder of the upgraded tagger's training.")],
+) -> None:
+    """Upgrade the base tagger of a run as a Flair user would, and compare both taggers."""
+    recipe = load_recipe(run / "recipe.yaml")
+    if not isinstance(recipe, FlairRecipe) or recipe.data.test is None:
+        raise ValueError(f"{run}: expected the run of a recipe with host: flair and test data")
+    splits = {name: Path(expand(getattr(recipe.data, name))) for name in ("train", "dev", "test")}
+    folder = splits["train"].parent
+    corpus = ColumnCorpus(
+        folder,
+        {0: "text", 3: "ner"},
+        train_file=splits["train"].name,
+        dev_file=splits["dev"].name,
+        test_file=splits["test"].name,
+        document_separator_token="-DOCSTART-",
+    )
+    base = SequenceTagger.load(run / "base" / "best" / "model.pt")
+    upgraded = train_term(
+        base,
+        corpus,
+        output,
+        scores=SCORE_SOURCES.make(recipe.term_training.scores.model_dump()),
+        base_training=recipe.base_training,
+        training=recipe.term_training,
+        seed=recipe.seed,
+        inference=recipe.inference.model_dump(),
+    )
+    test = [sentence for sentence in corpus.test if len(sentence)]
+    taggers = {
+        "base tagger": GSPENTagger.from_sequence_tagger(base),
+        "recipe": GSPENTagger.load(run / "term" / "best" / "model.pt"),
+        "train_term": upgraded,
+    }
+    for name, tagger in taggers.items():
+        print(f"{name}: {100 * f1_of(tagger, test):.2f}")
+
+
+def f1_of(tagger: GSPENTagger, sentences: list[Sentence]) -> float:
+    """Return strict F1 of whole entities."""
+    return tagger.seqeval_score(sentences, "ner").micro.f1
+
+
+if __name__ == "__main__":
+    typer.run(main)
