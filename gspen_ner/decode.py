@@ -1,10 +1,10 @@
-"""From marginals and scores to labels and spans.
+"""Decoding: labels and spans from marginals and scores.
 
     P(span) = p_i(B) prod_t p_{t,t+1}(., .) / p_t(.)   and, in BIO, the next tag does not continue it
 
-These are exact probabilities of whole spans under the chain, not products of token scores. Choosing
-non-overlapping spans that maximise sum (P(span) - lambda) with lambda = F / 2 maximises the expected F1,
-taken as F = 2 E[hits] / (predicted + E[gold]): over many sentences the two agree.
+These are exact probabilities of whole spans under the chain, not products of token probabilities. Choosing the
+non-overlapping spans that maximise sum (P(span) - lambda) with lambda = F / 2 maximises the expected F1, with
+the approximation F = 2 E[correct] / (predicted + E[gold]), which is accurate for many sentences.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.chain import Chain
 
 Decoder = Literal["viterbi", "spans"]
-"""How entities are found; see `scored_entities`."""
+"""The method by which entities are predicted; see `scored_entities`."""
 
-# Spans less likely than this are never looked at when the best threshold is searched for.
-_LEAST = 0.05
+# Lowest threshold in the search for the best one; spans with a lower probability are ignored.
+_LOWEST_THRESHOLD = 0.05
 
 
 class ScoredSpan(NamedTuple):
@@ -41,14 +41,14 @@ class ScoredSpan(NamedTuple):
 
 
 def label_lists(labels: Int[Tensor, "B N"]) -> list[list[int]]:
-    """Rows of labels without their padding (-1)."""
+    """Return rows of labels without their padding (-1)."""
     return [[label for label in row if label >= 0] for row in labels.tolist()]
 
 
 def span_probabilities(
     theta: Parts, chain: Chain, labels: Labels, spans: Sequence[Sequence[Span]]
 ) -> list[list[float]]:
-    """The exact probability of each given span of each sentence.
+    """Return the exact probability of each given span of each sentence.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
@@ -58,7 +58,7 @@ def span_probabilities(
         0.222
     """
     if len(spans) != len(theta.nodes):
-        raise ValueError(f"{len(theta.nodes)} sentences but spans for {len(spans)}")
+        raise ValueError(f"spans must be given for {len(theta.nodes)} sentences, got {len(spans)}")
     wanted: dict[int, list[tuple[int, int, Span]]] = {}
     for row, row_spans in enumerate(spans):
         for rank, span in enumerate(row_spans):
@@ -74,7 +74,7 @@ def span_probabilities(
 
 
 def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5) -> list[list[ScoredSpan]]:
-    """Every span of any width whose probability is at least `minimum`; they may overlap.
+    """Return all spans with a probability of at least `minimum`; they may overlap.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
@@ -83,28 +83,28 @@ def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.
         >>> [scored.span for scored in likely_spans(theta, chain, labels)[0]]
         [Span(start=0, end=1, type='PER')]
     """
-    found: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
+    spans: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
     for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
         fits = (torch.arange(table.shape[1]) + width <= chain.lengths[:, None].cpu())[..., None]
-        for row, start, kind in ((table.cpu() >= minimum) & fits).nonzero().tolist():
-            span = Span(start, start + width, labels.types[kind])
-            found[row].append(ScoredSpan(span, float(table[row, start, kind])))
-        if not (open_mass >= minimum).any():  # no longer span can be likelier than its beginning
+        for row, start, type_index in ((table.cpu() >= minimum) & fits).nonzero().tolist():
+            span = Span(start, start + width, labels.types[type_index])
+            spans[row].append(ScoredSpan(span, float(table[row, start, type_index])))
+        if not (open_mass >= minimum).any():  # a longer span is at most as probable as its beginning
             break
-    return found
+    return spans
 
 
 def decode_spans(
     theta: Parts, chain: Chain, labels: Labels, threshold: float | None = None
 ) -> list[list[ScoredSpan]]:
-    """Non-overlapping spans that maximise the expected F1 (or `sum (P - threshold)`).
+    """Return non-overlapping spans that maximise `sum (P - threshold)`, or the expected F1.
 
     Args:
-        theta: scores of the chains; a solution's theta.
+        theta: scores of the chains, such as a solution's theta.
         chain: the chains.
-        labels: their labels.
-        threshold: lambda, tuned on held-out data; None finds the one that maximises the expected F1 of
-            this batch as a whole (if that is at least 0.1), so give it as many sentences as you can.
+        labels: the labels.
+        threshold: lambda, tuned on held-out data. By default, the threshold that maximises the expected F1 of
+            the whole batch (if this F1 is at least 0.1); a batch of many sentences gives a better estimate.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
@@ -117,14 +117,14 @@ def decode_spans(
     if threshold is not None:
         candidates = likely_spans(theta, chain, labels, threshold)
         return [best_non_overlapping(row, threshold) for row in candidates]
-    candidates = likely_spans(theta, chain, labels, _LEAST)
+    candidates = likely_spans(theta, chain, labels, _LOWEST_THRESHOLD)
     expected_gold = _expected_count(theta, chain, labels)
     threshold = 0.5
-    for _ in range(100):  # Dinkelbach's iteration: a few rounds lead to the best ratio
+    for _ in range(100):  # Dinkelbach's iteration; it converges in a few rounds
         chosen = [best_non_overlapping(row, threshold) for row in candidates]
         predicted = [span for row in chosen for span in row]
-        hits = sum(span.probability for span in predicted)
-        better = max(hits / max(len(predicted) + expected_gold, 1e-12), _LEAST)
+        correct = sum(span.probability for span in predicted)
+        better = max(correct / max(len(predicted) + expected_gold, 1e-12), _LOWEST_THRESHOLD)
         if abs(better - threshold) < 1e-9:
             break
         threshold = better
@@ -132,7 +132,7 @@ def decode_spans(
 
 
 def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> list[ScoredSpan]:
-    """The subset without overlaps that maximises sum (probability - threshold)."""
+    """Return the subset without overlaps that maximises sum (probability - threshold)."""
     ordered = sorted((c for c in candidates if c.probability > threshold), key=lambda c: c.span.end)
     ends = [candidate.span.end for candidate in ordered]
     gains, takes = [0.0], []
@@ -153,22 +153,22 @@ def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> 
 def scored_entities(
     theta: Parts, chain: Chain, labels: Labels, decoder: Decoder = "viterbi"
 ) -> list[list[ScoredSpan]]:
-    """The entities of each sentence with their exact probabilities.
+    """Return the entities of each sentence with their exact probabilities.
 
     Args:
-        theta: scores of the chains; a solution's theta.
+        theta: scores of the chains, such as a solution's theta.
         chain: the chains.
-        labels: their labels.
-        decoder: `"viterbi"`, the entities of the likeliest labelling, or `"spans"`, every entity that is
-            likelier than not: any two that overlap exclude each other, so none do. Where half a chance is
-            about half the F1 to expect, that maximises the expected F1.
+        labels: the labels.
+        decoder: `"viterbi"` (default): the entities of the most likely labelling. `"spans"`: all entities with
+            a probability above 0.5, of which no two can overlap; this approximates the entities with the
+            largest expected F1.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
         >>> chain = Chain(torch.tensor([2]))
         >>> theta = chain.potentials(torch.tensor([[[0.0, 1.0, 0.0], [0.4, 0.0, 0.5]]]), torch.zeros(3, 3))
         >>> span, probability = scored_entities(theta, chain, labels)[0][0]
-        >>> span, round(probability, 2)  # one likeliest labelling, but who knows where it ends
+        >>> span, round(probability, 2)  # it is in the most likely labelling, but its end is uncertain
         (Span(start=0, end=2, type='PER'), 0.23)
         >>> scored_entities(theta, chain, labels, "spans")
         [[]]
@@ -184,7 +184,7 @@ def scored_entities(
 
 
 def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:
-    """The expected number of spans: that of labels that open one (in BIOES, if the chain is legal)."""
+    """Return the expected number of labels that open a span; in a legal chain, the number of spans."""
     opens = [index for index, name in enumerate(labels.names) if name[0] in "BS"]
     return float(chain.sums(theta, with_edges=False)[1].nodes[..., opens].sum())
 
@@ -192,32 +192,32 @@ def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:
 def _by_width(
     theta: Parts, chain: Chain, labels: Labels, widest: int
 ) -> Iterator[tuple[int, Float[Tensor, "B N types"], Float[Tensor, "B N types"]]]:
-    """For each width: P(span starts at i with type x), and P(it starts there and goes on)."""
+    """Yield for each width: width, P(span of type x starts at i), P(it starts at i and is longer)."""
     marginals = chain.marginals(theta.per_position())
     assert marginals.edges is not None
     wide = wide_dtype(marginals.nodes.device)
-    nodes = torch.nn.functional.pad(marginals.nodes.to(wide), (0, 1))  # a last label that never occurs
+    nodes = torch.nn.functional.pad(marginals.nodes.to(wide), (0, 1))  # with a last label that never occurs
     edges = torch.nn.functional.pad(marginals.edges.to(wide), (0, 1, 0, 1, 0, 1))
-    none = len(labels.names)
+    absent = len(labels.names)
     begin, inside, end, single = (
-        [none if (index := labels.index(prefix, kind)) is None else index for kind in labels.types]
+        [absent if (index := labels.index(prefix, type_)) is None else index for type_ in labels.types]
         for prefix in "BIES"
     )
 
-    def step(before: list[int], after: list[int], moved: int) -> Tensor:
-        """P(the next label is `after` | this one is `before`), both at `moved` places to the right."""
-        joint, single_mass = edges[:, moved:, before, after], nodes[:, moved:, before]
+    def step(before: list[int], after: list[int], shift: int) -> Tensor:
+        """Return P(label `after` at i + shift + 1 | label `before` at i + shift) for each i."""
+        joint, single_mass = edges[:, shift:, before, after], nodes[:, shift:, before]
         ratio = torch.where(single_mass > 0, joint / single_mass, 0.0)
-        return torch.nn.functional.pad(ratio, (0, 0, 0, moved))
+        return torch.nn.functional.pad(ratio, (0, 0, 0, shift))
 
-    going, last = nodes[:, :, begin], begin  # P(a span starts at i and has not ended yet)
-    ended = nodes[:, :, single]  # BIOES: P(a span starts at i and ends with this width)
+    open_spans, last = nodes[:, :, begin], begin  # P(a span starts at i and has at least this width)
+    ended = nodes[:, :, single]  # BIOES: P(a span starts at i and has exactly this width)
     for width in range(1, widest + 1):
-        go_on = going * step(last, inside, width - 1)
+        continued = open_spans * step(last, inside, width - 1)
         if labels.scheme == "BIO":
-            yield width, (going - go_on).clamp_min(0.0), go_on
+            yield width, (open_spans - continued).clamp_min(0.0), continued
         else:
-            end_next = going * step(last, end, width - 1)
-            yield width, ended, end_next + go_on
+            end_next = open_spans * step(last, end, width - 1)
+            yield width, ended, end_next + continued
             ended = end_next
-        going, last = go_on, inside
+        open_spans, last = continued, inside

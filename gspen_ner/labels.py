@@ -1,8 +1,8 @@
-"""Tag schemes: what the labels of a tagger mean, which may follow which, and spans <-> tags.
+"""Tag schemes: the labels of a tagger, the legal transitions, and the conversion between spans and tags.
 
     BIO     B-X I-X I-X            BIOES   B-X I-X E-X,  S-X for a span of one token
 
-Spans are read strictly: a tag that its scheme does not allow where it stands opens no span.
+Spans are read strictly: a tag that the scheme does not allow at its position does not open a span.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch import Tensor
 
 Scheme = Literal["BIO", "BIOES"]
 
-_OPENS = {"BIO": "B", "BIOES": "BS"}  # prefixes that may begin a span
-_CONTINUES = {"BIO": "BI", "BIOES": "BI"}  # prefixes after which the same span may go on
-_INSIDE = {"BIO": "I", "BIOES": "IE"}  # prefixes that need the same span before them
-_MUST_GO_ON = {"BIO": "", "BIOES": "BI"}  # prefixes after which the span may not stop
+_OPENS = {"BIO": "B", "BIOES": "BS"}  # prefixes of the first token of a span
+_CONTINUES = {"BIO": "BI", "BIOES": "BI"}  # prefixes after which the span may continue
+_INSIDE = {"BIO": "I", "BIOES": "IE"}  # prefixes that need a token of the same span before them
+_MUST_CONTINUE = {"BIO": "", "BIOES": "BI"}  # prefixes after which the span must continue
 
 
 class Span(NamedTuple):
-    """Tokens start..end-1 are an entity of this type.
+    """An entity: the tokens start, ..., end - 1, and their type.
 
     Example:
         >>> Span(0, 2, "PER")
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 class LegalTransitions(NamedTuple):
-    """Which labels may stand first, follow each other [from, to], and stand last."""
+    """The labels that are allowed first and last, and the allowed transitions [from, to]."""
 
     start: Bool[Tensor, " L"]
     table: Bool[Tensor, "L L"]
@@ -50,8 +50,8 @@ class Labels:
     """The labels of a tagger, in the order of its scores.
 
     Args:
-        names: `"O"`, `"B-PER"`, ...
-        scheme: `"BIO"` or `"BIOES"`.
+        names: distinct labels, such as `"O"` and `"B-PER"`.
+        scheme: tag scheme of the labels, `"BIO"` or `"BIOES"`.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
@@ -66,22 +66,21 @@ class Labels:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
-        doubled = {name for name in self.names if self.names.count(name) > 1}
-        if doubled or not self.names:
-            raise ValueError(f"labels must be distinct and not none, got {list(self.names)}")
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise ValueError(f"labels must be distinct, and at least one, got {list(self.names)}")
         for name in self.names:
             check_tag(name, self.scheme)
 
     @classmethod
     def of_types(cls, types: Iterable[str], scheme: Scheme) -> Labels:
-        """All labels of a scheme for these entity types, "O" first.
+        """Return all labels of a scheme for some entity types, with "O" first.
 
         Example:
             >>> Labels.of_types(["PER"], "BIOES").names
             ('O', 'B-PER', 'I-PER', 'E-PER', 'S-PER')
         """
         prefixes = "BI" if scheme == "BIO" else "BIES"
-        return cls(("O", *(f"{prefix}-{kind}" for kind in types for prefix in prefixes)), scheme)
+        return cls(("O", *(f"{prefix}-{type_}" for type_ in types for prefix in prefixes)), scheme)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -89,39 +88,39 @@ class Labels:
         return tuple(dict.fromkeys(name[2:] for name in self.names if name != "O"))
 
     def index(self, prefix: str, type: str) -> int | None:
-        """The number of a label such as ("B", "PER"), or None if there is none."""
+        """Return the number of a label such as ("B", "PER"), or None if there is no such label."""
         name = f"{prefix}-{type}"
         return self.names.index(name) if name in self.names else None
 
     @cached_property
     def legal(self) -> LegalTransitions:
-        """What the scheme allows."""
+        """The labels and transitions that the scheme allows."""
         table = [[follows(before, after, self.scheme) for after in self.names] for before in self.names]
         start = [follows("O", name, self.scheme) for name in self.names]
         end = [follows(name, "O", self.scheme) for name in self.names]
         return LegalTransitions(torch.tensor(start), torch.tensor(table), torch.tensor(end))
 
     def spans(self, tags: Sequence[str]) -> list[Span]:
-        """The entities of a tagged sentence."""
+        """Return the entities of a tagged sentence."""
         return spans_of_tags(tags, self.scheme)
 
     def spans_of_indices(self, indices: Iterable[int]) -> list[Span]:
-        """The entities of a sentence given as label numbers."""
+        """Return the entities of a sentence that is given by label numbers."""
         return self.spans([self.names[index] for index in indices])
 
 
 def follows(before: str, after: str, scheme: Scheme) -> bool:
-    """Whether a tag may follow another; "O" stands for the sentence's boundaries too."""
+    """Return whether a tag may follow another; "O" also stands for the beginning or end of a sentence."""
     if after[0] in _INSIDE[scheme]:
         return before[0] in _CONTINUES[scheme] and before[2:] == after[2:]
-    return before[0] not in _MUST_GO_ON[scheme]
+    return before[0] not in _MUST_CONTINUE[scheme]
 
 
 def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """The entities of a tagged sentence, read strictly.
+    """Return the entities of a tagged sentence, read strictly.
 
     Example:
-        >>> spans_of_tags(["B-LOC", "I-LOC", "O", "I-LOC"], "BIO")  # the last one continues nothing
+        >>> spans_of_tags(["B-LOC", "I-LOC", "O", "I-LOC"], "BIO")  # the last tag is not in a span
         [Span(start=0, end=2, type='LOC')]
     """
     for tag in tags:
@@ -131,7 +130,7 @@ def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     for position, tag in enumerate([*tags, "O"]):
         before = tags[position - 1] if position else "O"
         if start is not None and not (tag[0] in _INSIDE[scheme] and follows(before, tag, scheme)):
-            if before[0] not in _MUST_GO_ON[scheme]:
+            if before[0] not in _MUST_CONTINUE[scheme]:
                 spans.append(Span(start, position, before[2:]))
             start = None
         if tag[0] in _OPENS[scheme]:
@@ -140,7 +139,7 @@ def spans_of_tags(tags: Sequence[str], scheme: Scheme) -> list[Span]:
 
 
 def check_tag(tag: str, scheme: Scheme) -> None:
-    """Refuse what is no tag of the scheme."""
+    """Raise a ValueError unless the tag belongs to the scheme."""
     if scheme not in _OPENS:
         raise ValueError(f"scheme must be one of {sorted(_OPENS)}, got {scheme!r}")
     allowed = _OPENS[scheme] + _INSIDE[scheme]
@@ -152,7 +151,7 @@ def check_tag(tag: str, scheme: Scheme) -> None:
 
 
 def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
-    """The tags of a sentence with these entities.
+    """Return the tags of a sentence with these entities.
 
     Example:
         >>> tags_of_spans([Span(0, 2, "LOC"), Span(3, 4, "PER")], 4, "BIOES")

@@ -1,14 +1,14 @@
-"""What training minimises: likelihood, structured hinge, likelihood or F1 at the fixed point.
+"""Losses: likelihood, structured hinge, likelihood at the fixed point, F1 at the fixed point.
 
     nll          log Z(f) - <f, y>
     hinge        max_p { F(p) + cost(p) } - F(y)                         (the paper's figure 1)
     linear hinge the same without a term: tau log Z((f + cost) / tau) - <f, y>, or the best score if tau = 0
     fixed point  tau log Z(theta / tau) - <theta, y>,  theta = f + cost + grad T(p*)
-    F1           1 - 2 <p, y> / (|p| + |y|) of the marginals p of theta / tau, label 0 left out
+    F1           1 - 2 <p, y> / (|p| + |y|) of the marginals p of theta / tau, without label 0
 
-The hinge's gradient is the envelope's: F is differentiated at the solution p* as if that were a constant.
-With T = 0, tau = 1 and no cost, all are the CRF's negative log likelihood. Losses are per example;
-of sentences coupled in a document, each one's is its share in the document's.
+The gradient of the hinge is that of the envelope: F is differentiated at the solution p*, which counts as a
+constant. With T = 0, tau = 1 and no cost, the first four losses are the CRF's negative log likelihood. Losses
+are per example; a sentence that is coupled with others of its document has its share of the document's loss.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gspen_ner.solvers.solve import Solution
 def negative_log_likelihood(
     potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """Log Z - score of the gold labels: what a CRF is trained with.
+    """Return log Z - score of the gold labels, the loss of a CRF.
 
     Example:
         >>> from gspen_ner import Chain
         >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
         >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
-        >>> negative_log_likelihood(potentials, chain, gold)  # one of nine labellings
+        >>> negative_log_likelihood(potentials, chain, gold)  # nine labellings with equal scores
         tensor([2.1972], dtype=torch.float64)
     """
     return -polytope.log_likelihood(potentials, labels)
@@ -46,9 +46,17 @@ def linear_hinge(
     temperature: float = 1.0,
     cost: float = 1.0,
 ) -> Float[Tensor, " B"]:
-    """The structured hinge of a model without a global term.
+    """Return the structured hinge loss of a model without a global term.
 
-    With temperature 1 and cost 0 it is the negative log likelihood, with temperature 0 the structured SVM's.
+    With temperature 1 and cost 0, it is the negative log likelihood; with temperature 0, it is the loss of a
+    structured SVM.
+
+    Args:
+        potentials: scores.
+        polytope: set of feasible marginals.
+        labels: gold labels.
+        temperature: weight of the entropy, 1 by default.
+        cost: weight of the Hamming cost, 1 by default.
 
     Example:
         >>> from gspen_ner import Chain
@@ -70,11 +78,11 @@ def linear_hinge(
 def structured_hinge(
     objective: Objective, solution: Solution, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """Value at the (loss-augmented) solution minus value at the gold labels.
+    """Return the value at the solution of loss-augmented inference minus the value at the gold labels.
 
     Args:
-        objective: F with the cost, in the autograd graph; the one that was solved.
-        solution: where inference ended. Below the gold labels' value, the loss is negative.
+        objective: the objective that was solved, F with the cost, in the autograd graph.
+        solution: result of inference; if its value is below that of the gold labels, the loss is negative.
         labels: gold labels.
 
     Example:
@@ -83,30 +91,30 @@ def structured_hinge(
         >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
         >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
         >>> solution = solve(objective, MirrorDescent())
-        >>> structured_hinge(objective, solution, gold)  # without a term or cost, the CRF's
+        >>> structured_hinge(objective, solution, gold)  # the CRF's loss, without term and cost
         tensor([2.1972], dtype=torch.float64)
     """
     f = objective.potentials
     gold = objective.polytope.vertex(labels, f)
-    found = f.dot(solution.marginals) + objective.term_value(solution.marginals)
-    found = found + (solution.value - found).detach()  # the exact value, with the envelope's gradient
+    value = f.dot(solution.marginals) + objective.term_value(solution.marginals)
+    value = value + (solution.value - value).detach()  # the exact value, with the gradient of the envelope
     score = objective.polytope.score(f, labels)
     check_gold(score)
-    return found - score - objective.term_value(gold)
+    return value - score - objective.term_value(gold)
 
 
 def positive_part(objective: Objective, loss: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """The paper's [.]_+: an example (or document) with a negative loss counts, and teaches, nothing."""
+    """Return the paper's [.]_+: losses with zero, and no gradient, for examples (or documents) below zero."""
     return torch.where(objective.pool(loss.detach()) > 0, loss, 0.0)
 
 
 def fixed_point_likelihood(
     objective: Objective, solution: Solution, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """Negative log likelihood of the chain that the term's gradient at the solution makes.
+    """Return the negative log likelihood with the scores f + cost + gradient of the term at the solution.
 
-    Convex in a term that is quadratic in p, such as `DocumentConsistency`; nothing is differentiated
-    through the solver.
+    It is convex in the weights of a term that is quadratic in p, such as `DocumentConsistency`. The solver is not
+    differentiated.
 
     Example:
         >>> from gspen_ner import Chain, Context, MirrorDescent, solve
@@ -114,51 +122,51 @@ def fixed_point_likelihood(
         >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
         >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
         >>> solution = solve(objective, MirrorDescent())
-        >>> fixed_point_likelihood(objective, solution, gold)  # without a term or cost, the CRF's
+        >>> fixed_point_likelihood(objective, solution, gold)  # the CRF's loss, without term and cost
         tensor([2.1972], dtype=torch.float64)
     """
     tau, polytope = objective.temperature, objective.polytope
     if tau == 0:
-        raise ValueError("the fixed-point likelihood needs a positive temperature, got 0")
+        raise ValueError('the loss "fixed_point" needs a positive temperature, got 0; use "hinge" with it')
     _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
     theta = objective.linear + term_grad
     return -tau * polytope.log_likelihood(theta * (1 / tau), labels)
 
 
-_NUDGE = 0.5  # of the slope of F1, which is less than 2 / |y|: far smaller than what decides a label
+_STEP = 0.5  # of finite differences along the slope of F1; scores then change by less than 1 / |y|
 
 
 def fixed_point_f1(
     objective: Objective, solution: Solution, labels: Int[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    """1 - F1 of each example's marginals, as soft counts of all labels but the first, which means nothing.
+    """Return 1 - F1 of each example's marginals, as expected counts of all labels but label 0 ("O").
 
-    The marginals are those of the scores that the term's gradient at the solution makes. They are gradients
-    of a log partition, so that how they change with scores is a symmetric matrix: its product with the slope
-    of F1 is found by inference with scores that are nudged along this slope, to both sides. No polytope needs
-    to be differentiated twice.
+    The marginals are those of the scores theta = f + cost + gradient of the term at the solution. They are the
+    gradient of a log partition, so their derivative in theta is a symmetric matrix. Its product with the slope of
+    F1 is computed by central differences: inference with theta plus and minus a step along this slope. So, no
+    polytope needs second derivatives.
 
     Example:
         >>> from gspen_ner import Context, MirrorDescent, Simplex, solve
         >>> mask, gold = torch.ones(1, 2, dtype=torch.bool), torch.tensor([[0, 1]])
         >>> objective = Objective(Parts(torch.zeros(1, 2, 2)), Simplex(mask), None, Context(mask))
-        >>> fixed_point_f1(objective, solve(objective, MirrorDescent()), gold)  # half of it found, half right
+        >>> fixed_point_f1(objective, solve(objective, MirrorDescent()), gold)  # precision and recall are 0.5
         tensor([0.5000], dtype=torch.float64)
     """
     tau, polytope = objective.temperature, objective.polytope
     if tau == 0:
-        raise ValueError("the F1 at the fixed point needs a positive temperature, got 0")
+        raise ValueError('the loss "f1" needs a positive temperature, got 0; use "hinge" with it')
     check_gold(polytope.score(objective.potentials, labels))
     _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
     theta = (objective.linear + term_grad) * (1 / tau)
     with torch.no_grad():
         scores = theta.detach()
         gold = polytope.vertex(labels, scores).nodes[..., 1:]
-        found = polytope.sums(scores, with_edges=False)[1].nodes[..., 1:]
-        total = (found.sum((1, 2)) + gold.sum((1, 2))).clamp_min(torch.finfo(found.dtype).tiny)
-        f1 = 2 * (found * gold).sum((1, 2)) / total
+        predicted = polytope.sums(scores, with_edges=False)[1].nodes[..., 1:]
+        total = (predicted.sum((1, 2)) + gold.sum((1, 2))).clamp_min(torch.finfo(predicted.dtype).tiny)
+        f1 = 2 * (predicted * gold).sum((1, 2)) / total
         slope = (f1[:, None, None] - 2 * gold) / total[:, None, None]
-        nudge = Parts(_NUDGE * torch.nn.functional.pad(slope, (1, 0)))
-        moved = polytope.marginals(scores + nudge) - polytope.marginals(scores - nudge)
-    change = theta.dot(moved) / (2 * _NUDGE)
+        step = Parts(_STEP * torch.nn.functional.pad(slope, (1, 0)))
+        difference = polytope.marginals(scores + step) - polytope.marginals(scores - step)
+    change = theta.dot(difference) / (2 * _STEP)  # its gradient in theta is that of 1 - F1
     return 1 - f1 + (change - change.detach())

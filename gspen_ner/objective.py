@@ -1,9 +1,9 @@
-"""The function that inference maximises over a polytope, at one batch.
+"""The function of a batch's marginals that inference maximises over a polytope.
 
     F(p) = <f + cost, p> + T(f, p) + temperature * H(p)          (the paper's equations 5 and 6)
 
-It ties scores, term, noise and context of a batch together, so that a solver sees a value and a
-gradient, and can drop examples that are done.
+It holds the scores, term, noise and context of a batch. Solvers ask it for values and gradients, and for the
+same function restricted to the examples that have not converged.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.parts import Parts
-from gspen_ner.polytopes.polytope import Messages, Polytope
+from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.terms.term import Context, GlobalTerm, Noise, select_noise
 
 
 @dataclass(frozen=True)
 class Objective:
-    """F at one batch.
+    """The function F of a batch.
 
     Args:
         potentials: f, the base model's scores.
-        polytope: where the marginals live.
+        polytope: set of feasible marginals.
         term: T, or None for the base model alone.
-        context: what the term may know of the batch.
+        context: mask, documents and mentions of the batch, as input of the term.
         temperature: weight of the entropy; 1 gives the CRF's marginals, 0 its best labelling.
-        cost: added to the scores in loss-augmented inference; the term never sees it.
-        noise: the term's dropout masks; None in evaluation.
+        cost: scores added in loss-augmented inference, which the term does not see; None adds none.
+        noise: dropout masks of the term; None in evaluation.
 
     Example:
         >>> from gspen_ner import Chain
@@ -55,31 +55,34 @@ class Objective:
 
     def __post_init__(self) -> None:
         if not self.temperature >= 0:
-            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
 
     @cached_property
     def linear(self) -> Parts:
-        """The scores that F is linear in: f + cost."""
+        """The linear scores of F: f + cost."""
         return self.potentials if self.cost is None else self.potentials + self.cost
 
     @property
     def reads_edges(self) -> bool:
-        """Whether the term looks at edge marginals."""
+        """Whether the term reads edge marginals."""
         return self.term is not None and self.term.edge_inputs != "none"
 
     def term_value(self, marginals: Parts) -> Float[Tensor, " B"]:
-        """T(f, p), differentiable in everything."""
+        """Return T(f, p), differentiable in f, p and the term's parameters."""
         if self.term is None:
             return marginals.nodes.new_zeros(len(marginals.nodes))
-        with torch.autocast(marginals.nodes.device.type, enabled=False):  # too coarse to converge in
+        # Without autocast: in half precision, inference would not converge.
+        with torch.autocast(marginals.nodes.device.type, enabled=False):
             return self.term(self.potentials, marginals, self.context, self.noise)
 
     def term_value_and_grad(
         self, marginals: Parts, create_graph: bool = False
     ) -> tuple[Float[Tensor, " B"], Parts]:
-        """T and its gradient in p; edges None where the term does not read them.
+        """Return T and its gradient in p; its edges are None if the term does not read edge marginals.
 
-        With `create_graph` the gradient stays differentiable in the term's parameters.
+        Args:
+            marginals: p.
+            create_graph: whether the gradient stays differentiable in the term's parameters.
         """
         if self.term is None:
             return self.term_value(marginals), Parts(torch.zeros_like(marginals.nodes))
@@ -90,22 +93,18 @@ class Objective:
             return self.term.value_and_grad(*arguments)
 
     def pool(self, values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-        """Sum over each group of coupled examples, given back to each of its members."""
+        """Return, for each example, the sum of the values over its group of coupled examples."""
         group = self._group
         return values if group is None else torch.zeros_like(values).index_add(0, group, values)[group]
 
     @cached_property
     def _group(self) -> Int[Tensor, " B"] | None:
-        """Which examples the term couples, numbered from zero; None if it couples none."""
+        """The group number of each example, from 0; None if the term couples no examples."""
         groups = None if self.term is None else self.term.groups(self.context)
         return None if groups is None else torch.unique(groups, return_inverse=True)[1]
 
-    def warmed(self, messages: Messages) -> Objective:
-        """Return the same objective, whose polytope starts each inference from these messages."""
-        return replace(self, polytope=self.polytope.warmed(messages))
-
     def select(self, rows: Int[Tensor, " K"]) -> Objective:
-        """The objective of some examples (whole groups)."""
+        """Return the objective of some examples; they must be whole groups."""
         return replace(
             self,
             potentials=self.potentials.select(rows),
@@ -116,7 +115,7 @@ class Objective:
         )
 
     def detach(self) -> Objective:
-        """The same objective for inference: no gradients to the base model, safe in inference_mode."""
+        """Return the same objective without gradients to the base model, also usable in inference_mode."""
         return replace(
             self,
             potentials=self.potentials.detach(),
@@ -126,7 +125,7 @@ class Objective:
 
 
 def hamming_cost(gold: Parts, weight: float = 1.0) -> Parts:
-    """`weight` for every wrong label: the paper's L(y, y'), as scores of nodes.
+    """Return the Hamming cost, `weight` for every wrong label, as node scores: the paper's L(y, y').
 
     Example:
         >>> hamming_cost(Parts(torch.tensor([[[1.0, 0.0, 0.0]]])), weight=2.0).nodes

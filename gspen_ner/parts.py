@@ -1,16 +1,16 @@
-"""Parts: the one shape that potentials, marginals, labels and gradients share.
+"""Parts: the data type of potentials, marginals, labels and gradients.
 
-A score of a labelling is an inner product, `<scores, marginals>`, summed over nodes and edges. A table
-that all edges share keeps an edge axis of length one; its marginal is then the *expected number of
-uses* of each entry, so the inner product holds without ever building a table per position.
+The score of a labelling is an inner product, `<scores, marginals>`, summed over nodes and edges. A table that
+all edges share has an edge axis of length one. Its marginals are then the *expected counts* of its entries, so
+the inner product is correct without a table per position.
 
     nodes  [B, N, L]      one row of L scores (or probabilities) for each of N variables
-    edges  [B, E, L, L]   one table per edge, rows = label before, columns = label after
+    edges  [B, E, L, L]   one table per edge; rows are labels before, columns labels after
            [1, 1, L, L]   one table for all edges of all examples
-           [B, 1, L, L]   one table per example; or the expected counts of a shared table
-           None           no edges at all (or: all of them zero)
-    factors [B, X]        factor graphs: the tables of factors over three or more variables, flattened
-           [1, X]         and laid one after the other; one set for all examples; or None
+           [B, 1, L, L]   one table per example, or the expected counts of a shared table
+           None           no edges (or edges with zero scores)
+    factors [B, X]        factor graphs: the flattened, concatenated tables of factors over three or more
+           [1, X]         variables, per example or shared by all examples; or None
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from torch import Tensor
 
 
 def wide_dtype(device: torch.device) -> torch.dtype:
-    """The widest float of a device, in which sums over long sequences are kept."""
+    """Return the dtype for sums over long sequences: float64, or float32 on devices without it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def outside_graph(tensor: Tensor) -> Tensor:
-    """The same numbers as a constant that autograd may still save; call it outside `inference_mode`."""
+    """Return a detached tensor that autograd can save; to be called outside `inference_mode`."""
     return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
@@ -39,8 +39,8 @@ class Parts:
 
     Args:
         nodes: `[B, N, L]`.
-        edges: `[B or 1, E or 1, L, L]`, a plain `[L, L]` table shared by every edge, or None.
-        factors: `[B or 1, X]` or None.
+        edges: `[B or 1, E or 1, L, L]`, a table `[L, L]` shared by all edges, or None (default).
+        factors: `[B or 1, X]`, or None (default).
 
     Example:
         >>> scores = Parts(torch.zeros(2, 3, 4), torch.zeros(4, 4))
@@ -82,12 +82,18 @@ class Parts:
         dtype: torch.dtype = torch.float32,
         per_position: bool = False,
     ) -> Parts:
-        """The indicator of chain labellings: nodes, and edges between neighbours.
+        """Return chain labellings as 0 and 1 for each label and transition.
 
-        Edges come as counts of each transition `[B, 1, L, L]`, or one table per position.
+        Args:
+            labels: label of each node.
+            mask: True where an example has a node; labels on padding are ignored.
+            num_labels: number of labels of each node.
+            dtype: dtype of the result.
+            per_position: whether edges are one table per position; by default, they are the counts of each
+                transition, `[B, 1, L, L]`.
         """
-        safe = labels.masked_fill(~mask, 0)
-        nodes = torch.nn.functional.one_hot(safe, num_labels).to(dtype) * mask[..., None]
+        labels = labels.masked_fill(~mask, 0)
+        nodes = torch.nn.functional.one_hot(labels, num_labels).to(dtype) * mask[..., None]
         if per_position:
             return cls(nodes, nodes[:, :-1, :, None] * nodes[:, 1:, None, :])
         return cls(nodes, (nodes[:, :-1].mT @ nodes[:, 1:])[:, None])
@@ -109,7 +115,7 @@ class Parts:
         return self + other * -1.0
 
     def __mul__(self, factor: float | Float[Tensor, " B"]) -> Parts:
-        """Scale every part by a number, or each example by its own."""
+        """Return all parts multiplied by a number, or each example by its own number."""
         if isinstance(factor, float) and factor == 1.0:
             return self
         if isinstance(factor, Tensor) and factor.dim() == 1:
@@ -118,9 +124,9 @@ class Parts:
         return self.map(lambda tensor: tensor * factor)
 
     def dot(self, marginals: Parts) -> Float[Tensor, " B"]:
-        """`<self, marginals>` of each example, summed in the widest float.
+        """Return `<self, marginals>` of each example, summed in float64.
 
-        A score of -inf (something forbidden) counts as nothing where its marginal is zero.
+        A score of -inf (forbidden) counts as zero where its marginal is zero.
         """
         total = inner_product(self.nodes, marginals.nodes)
         if self.edges is not None and marginals.edges is not None:
@@ -130,7 +136,7 @@ class Parts:
         return total
 
     def inner(self, other: Parts) -> Float[Tensor, " B"]:
-        """`<self, other>` of each example where both are finite; cheaper than `dot`."""
+        """Return `<self, other>` of each example for finite numbers; faster than `dot`."""
         wide = wide_dtype(self.nodes.device)
         total = (self.nodes * other.nodes).sum((1, 2), dtype=wide)
         if self.edges is not None and other.edges is not None:
@@ -140,7 +146,7 @@ class Parts:
         return total
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Parts:
-        """Apply one function to the nodes, to the edges and to the factors."""
+        """Return the result of a function applied to the nodes, the edges and the factors."""
         return Parts(
             function(self.nodes),
             None if self.edges is None else function(self.edges),
@@ -148,36 +154,33 @@ class Parts:
         )
 
     def tensors(self) -> list[Tensor]:
-        """What there is of nodes, edges and factors, in this order."""
+        """Return the nodes, edges and factors that are not None, in this order."""
         return [tensor for tensor in (self.nodes, self.edges, self.factors) if tensor is not None]
 
     def detach(self) -> Parts:
-        """The same numbers outside the autograd graph."""
+        """Return the same numbers outside the autograd graph."""
         return self.map(outside_graph)
 
     def select(self, rows: Int[Tensor, " K"]) -> Parts:
-        """Some examples of the batch; what the batch shares stays shared."""
+        """Return some examples of the batch; shared tables stay shared."""
         return self.map(lambda tensor: tensor[rows] if len(tensor) == len(self.nodes) else tensor)
 
     def merge(self, rows: Int[Tensor, " K"], update: Parts) -> Parts:
-        """A copy in which the given examples are replaced (edges, if any, must be per example)."""
+        """Return a copy in which the given examples are replaced; tables must be per example."""
         return self._combine(update, lambda mine, its: mine.index_copy(0, rows, its))
 
     def where(self, keep: Bool[Tensor, " B"], other: Parts) -> Parts:
-        """Self where `keep`, else the other's example (edges, if any, must be per example)."""
+        """Return these parts for the examples in `keep`, the other's for the rest; tables must be per example."""
         return self._combine(other, lambda mine, its: torch.where(_over_rows(keep, mine), mine, its))
 
     def _combine(self, other: Parts, function: Callable[[Tensor, Tensor], Tensor]) -> Parts:
-        """Apply a function to what both have."""
-        edges = factors = None
-        if self.edges is not None and other.edges is not None:
-            edges = function(self.edges, other.edges)
-        if self.factors is not None and other.factors is not None:
-            factors = function(self.factors, other.factors)
-        return Parts(function(self.nodes, other.nodes), edges, factors)
+        """Return the results of a function of two tensors; None where one of the parts is None."""
+        pairs = ((self.edges, other.edges), (self.factors, other.factors))
+        tables = (None if mine is None or its is None else function(mine, its) for mine, its in pairs)
+        return Parts(function(self.nodes, other.nodes), *tables)
 
     def per_position(self) -> Parts:
-        """The same scores with one table per edge of a chain: memory B * N * L * L."""
+        """Return the same scores of a chain with one table per edge, which takes B * N * L * L numbers."""
         batch, length, labels = self.nodes.shape
         if self.edges is None:
             edges = self.nodes.new_zeros(batch, length - 1, labels, labels)
@@ -187,7 +190,7 @@ class Parts:
 
 
 def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:
-    """Sum of scores times weights of each row, in the widest float; what has no weight counts as nothing."""
+    """Return the sum of scores times weights of each row, in float64; scores with weight zero are ignored."""
     product = torch.where(weights == 0, 0.0, scores) * weights
     return product.sum(tuple(range(1, product.dim())), dtype=wide_dtype(product.device))
 
@@ -195,22 +198,21 @@ def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:
 def value_and_gradient(
     function: Callable[[Parts], Float[Tensor, " B"]], point: Parts, create_graph: bool = False
 ) -> tuple[Float[Tensor, " B"], Parts]:
-    """Return the values of a function of each example's parts, and their gradients, by autograd.
+    """Return the values of a function of parts and their gradients, by autograd.
 
     Args:
-        function: of the parts of a batch, example by example.
-        point: where it is differentiated.
-        create_graph: whether value and gradient stay differentiable in what else the function depends on.
+        function: maps the parts of a batch to a value for each example.
+        point: the parts at which the function is differentiated.
+        create_graph: whether values and gradients stay differentiable in the function's parameters.
     """
     with torch.inference_mode(False), torch.enable_grad():
         leaf = point.map(lambda tensor: tensor.detach().requires_grad_())
         value = function(leaf)
-        gradients = iter(
-            torch.autograd.grad(
-                value.sum(), leaf.tensors(), create_graph=create_graph, materialize_grads=True
-            )
+        gradients = torch.autograd.grad(
+            value.sum(), leaf.tensors(), create_graph=create_graph, materialize_grads=True
         )
-    return value, leaf.map(lambda _: next(gradients))
+    remaining = iter(gradients)
+    return value, leaf.map(lambda _: next(remaining))
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -220,7 +222,7 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _over_rows(values: Tensor, like: Tensor) -> Tensor:
-    """One value a row, shaped to multiply or choose whole rows."""
+    """Return one value per example, in a shape that broadcasts over the other axes of `like`."""
     return values.view(-1, *(1,) * (like.dim() - 1))
 
 

@@ -1,4 +1,4 @@
-"""Factor graphs: a builder, and the frozen index arrays that it compiles to."""
+"""Factor graphs: a builder, and the immutable index arrays to which it compiles."""
 
 from gspen_ner.graphs.builder import FactorGraph
 from gspen_ner.graphs.compiled import CompiledGraph

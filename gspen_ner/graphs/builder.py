@@ -1,7 +1,7 @@
-"""FactorGraph: name variables and the factors between them, then compile.
+"""FactorGraph: add variables and factors by name, then compile.
 
-A factor is a table of scores over the labels of its variables: one variable (unary), two (an edge), or
-more. Its table can be given here, for all examples alike, or later with each batch's potentials.
+A factor is a table of scores over the labels of one variable (unary), two variables (an edge) or more. Its
+table is given here if all examples share it, or later with the potentials of each batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class FactorGraph:
         >>> for tag in ("sky", "sea", "boat"):
         ...     graph.add_variable(tag, labels=2)
         >>> graph.add_factor(["sea", "boat"], [[0.0, -3.0], [0.0, 1.0]])  # boats are seldom without a sea
-        >>> graph.add_factor(["sky", "sea", "boat"])  # scores come with each example
+        >>> graph.add_factor(["sky", "sea", "boat"])  # each example has its own scores
         >>> compiled = graph.compile()
         >>> compiled.num_nodes, compiled.num_edges, compiled.is_forest
         (3, 1, False)
@@ -34,7 +34,11 @@ class FactorGraph:
 
     @classmethod
     def of_edges(cls, label_counts: Sequence[int], edges: Sequence[tuple[int, int]]) -> FactorGraph:
-        """A graph of variables 0, 1, ... with pairwise factors.
+        """Return a graph of variables 0, 1, ... with pairwise factors.
+
+        Args:
+            label_counts: number of labels of each variable.
+            edges: pairs of variables.
 
         Example:
             >>> FactorGraph.of_edges([26] * 5, [(0, 1), (1, 2), (2, 3), (3, 4)]).compile().is_forest
@@ -48,36 +52,36 @@ class FactorGraph:
         return graph
 
     def add_variable(self, name: Hashable, labels: int) -> None:
-        """Add a variable that takes one of `labels` values."""
+        """Add a variable with `labels` possible labels, at least two."""
         if name in self._labels:
             raise ValueError(f"there is a variable {name!r} already")
         if labels < 2:
-            raise ValueError(f"variable {name!r} needs at least two labels to choose from, got {labels}")
+            raise ValueError(f"variable {name!r} needs at least two labels, got {labels}")
         self._labels[name] = int(labels)
 
     def add_factor(self, variables: Sequence[Hashable], table: Tensor | Sequence | None = None) -> None:
-        """Add scores over the joint labels of some variables.
+        """Add a factor: scores of the joint labels of some variables.
 
         Args:
-            variables: their names; the table's axes are in this order.
-            table: scores for all examples, or None if each example brings its own.
+            variables: names of the variables, in the order of the table's axes.
+            table: scores that all examples share; None (default) if each example has its own.
         """
         scope = tuple(variables)
         unknown = [name for name in scope if name not in self._labels]
         if unknown:
             known = ", ".join(repr(name) for name in list(self._labels)[:10]) or "none yet"
-            raise ValueError(f"factor {scope!r} names the unknown variable {unknown[0]!r}; known: {known}")
+            raise ValueError(f"factor {scope!r} has the unknown variable {unknown[0]!r}; known: {known}")
         if not scope or len(set(scope)) < len(scope):
             raise ValueError(f"a factor needs one or more different variables, got {scope!r}")
         if frozenset(scope) in self._covered:
-            raise ValueError(f"there is a factor over {scope!r} already; add the two tables instead")
+            raise ValueError(f"there is a factor over {scope!r} already; add this table to its table")
         self._tables[scope] = None if table is None else self._checked(scope, table)
         self._covered.add(frozenset(scope))
 
     def compile(self) -> CompiledGraph:
-        """Freeze the graph into index arrays."""
+        """Return the graph as immutable index arrays."""
         if not self._labels:
-            raise ValueError("an empty graph: add variables first")
+            raise ValueError("the graph is empty; add variables before compiling it")
         numbers = {name: number for number, name in enumerate(self._labels)}
         scopes = sorted((scope for scope in self._tables if len(scope) > 1), key=lambda scope: len(scope) > 2)
         return CompiledGraph(

@@ -1,9 +1,10 @@
-"""What a factor graph compiles to: its frozen index arrays, and the way between them and `Parts`.
+"""The result of compiling a factor graph: its index arrays, and the conversion between `Parts` and flat rows.
 
-Nodes of a batch are laid out as `[B, N, L]` with L the largest number of labels (entries that a variable
-does not have are ignored and come back as zero); edges, the factors over two variables, as `[B, E, L, L]`
-in the same manner; tables of larger factors one after the other in `[B, X]`. Inference works on flat rows
-without any padding: `cells` (the labels of all nodes) and `entries` (those of all tables).
+In `Parts`, the nodes of a batch are `[B, N, L]`, where L is the largest number of labels; entries for labels
+that a variable does not have are ignored in the input and zero in the output. Edges, the factors over two
+variables, are `[B, E, L, L]` with the same padding. The tables of larger factors are concatenated in `[B, X]`.
+Inference works on flat rows without padding: `cells` (the labels of all nodes) and `entries` (the entries of all
+tables).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from gspen_ner.parts import Parts
 
 @dataclass(frozen=True, eq=False)
 class CompiledGraph:
-    """A frozen factor graph; made by `FactorGraph.compile`.
+    """An immutable factor graph; `FactorGraph.compile` returns it.
 
     Args:
-        names: of the variables.
-        label_counts: how many labels each has.
-        scopes: the variables of each factor over two or more; pairs come first.
+        names: names of the variables.
+        label_counts: number of labels of each variable.
+        scopes: variables of each factor over two or more variables; factors over two come first.
         tables: scores that all examples share, by the names of a factor's variables.
 
     Example:
@@ -45,38 +46,38 @@ class CompiledGraph:
 
     @property
     def num_nodes(self) -> int:
-        """Variables."""
+        """The number of variables."""
         return len(self.names)
 
     @property
     def max_labels(self) -> int:
-        """The largest number of labels."""
+        """The largest number of labels of a variable."""
         return max(self.label_counts)
 
     @cached_property
     def num_edges(self) -> int:
-        """Factors over two variables."""
+        """The number of factors over two variables."""
         return sum(len(scope) == 2 for scope in self.scopes)
 
     @cached_property
     def index(self) -> GraphIndex:
-        """The flat arrays that inference runs on."""
+        """The index arrays for inference."""
         return GraphIndex.of(self.label_counts, self.scopes)
 
     @property
     def is_forest(self) -> bool:
-        """Whether nodes and factors form no loop, so that `Tree` is exact on it."""
+        """Whether the graph has no loop, so that `Tree` is exact on it."""
         return self.index.depths is not None
 
     def potentials(
         self, scores: Mapping[Hashable | tuple[Hashable, ...], Tensor] | None = None, batch: int | None = None
     ) -> Parts:
-        """The scores of a batch as `Parts`: those given, plus the tables that the graph holds itself.
+        """Return the scores of a batch as `Parts`: the given scores plus the tables of the graph.
 
         Args:
-            scores: by variable, or by a factor's variables in its order: `[B, labels, ...]`, or the same
-                without B for one table for all.
-            batch: B, where no score tells it.
+            scores: scores by variable, or by the variables of a factor in its order: `[B, labels, ...]`, or
+                `[labels, ...]` for scores that all examples share. Missing scores are zero.
+            batch: number of examples B; by default the B of the scores, or 1 if no scores have it.
 
         Example:
             >>> from gspen_ner.graphs import FactorGraph
@@ -85,28 +86,28 @@ class CompiledGraph:
             torch.Size([4, 1, 3, 3])
         """
         given = {self._scope(key): as_scores(value) for key, value in (scores or {}).items()}
-        found = [(scope, self._expected(scope), value) for scope, value in given.items()]
-        sizes = {len(value) for _, shape, value in found if value.dim() == len(shape) + 1}
+        factors = [(scope, self._table_shape(scope), value) for scope, value in given.items()]
+        sizes = {len(value) for _, shape, value in factors if value.dim() == len(shape) + 1}
         sizes |= set() if batch is None else {batch}
         if len(sizes) > 1:
-            raise ValueError(f"scores are of batches of different sizes: {sorted(sizes)}")
+            raise ValueError(f"scores must be of one batch, got batches of different sizes: {sorted(sizes)}")
         rows = sizes.pop() if sizes else 1
         like = next((value for values in (given, self.tables) for value in values.values()), torch.zeros(()))
         cells = like.new_zeros(rows, self.index.num_cells)
         entries = like.new_zeros(rows, self.index.num_entries)
-        found += [(scope, self._expected(scope), table.to(like)) for scope, table in self.tables.items()]
-        for scope, shape, value in found:
+        factors += [(scope, self._table_shape(scope), table.to(like)) for scope, table in self.tables.items()]
+        for scope, shape, value in factors:
             if list(value.shape) not in (shape, [rows, *shape]):
                 raise ValueError(
                     f"scores of {scope!r} must be {shape} or [batch, {', '.join(map(str, shape))}], "
                     f"got {list(value.shape)}"
                 )
-            flat, start = self._place(scope, cells, entries)
+            flat, start = self._flat_position(scope, cells, entries)
             flat[:, start : start + int(np.prod(shape))] += value.reshape(-1, int(np.prod(shape)))
         return self.unflatten(cells, entries)
 
     def flatten(self, scores: Parts) -> tuple[Float[Tensor, "B cells"], Float[Tensor, "B entries"]]:
-        """Scores of a batch in flat rows, without padding."""
+        """Return the scores of a batch in flat rows, without padding."""
         self._check_shapes(scores)
         batch, index, labels = len(scores.nodes), self.index, self.max_labels
         cells = scores.nodes.reshape(batch, -1)
@@ -123,23 +124,23 @@ class CompiledGraph:
         return cells, torch.cat([entries, factors.expand(batch, -1)], 1)
 
     def unflatten(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"] | None) -> Parts:
-        """Flat rows as `Parts`; zero where a variable has no such label."""
+        """Return flat rows as `Parts`; zero for labels that a variable does not have."""
         batch, index, labels = len(cells), self.index, self.max_labels
-        nodes = self._spread(cells, index.node_cells, self.num_nodes * labels)
+        nodes = self._pad(cells, index.node_cells, self.num_nodes * labels)
         nodes = nodes.view(batch, self.num_nodes, labels)
         if entries is None:
             return Parts(nodes)
         edges = factors = None
         small = index.num_entries - index.num_large
         if self.num_edges:
-            flat = self._spread(entries[:, :small], index.edge_cells, self.num_edges * labels**2)
+            flat = self._pad(entries[:, :small], index.edge_cells, self.num_edges * labels**2)
             edges = flat.reshape(batch, self.num_edges, labels, labels)
         if index.num_large:
             factors = entries[:, small:]
         return Parts(nodes, edges, factors)
 
     def entries_of(self, labels: Int[Tensor, "B N"]) -> Int[Tensor, "B F"]:
-        """The table entry that a labelling uses of each factor, as positions in the flat rows."""
+        """Return the entry of each factor that a labelling uses, as an index into flat rows."""
         index = self.index
         strides = torch.tensor(index.slot_strides, device=labels.device)
         nodes = torch.tensor(index.slot_nodes, device=labels.device)
@@ -149,33 +150,33 @@ class CompiledGraph:
 
     @cached_property
     def is_uniform(self) -> bool:
-        """Whether all variables have the same number of labels: then nothing is padded."""
+        """Whether all variables have the same number of labels, so that there is no padding."""
         return len(set(self.label_counts)) == 1
 
     def _check_shapes(self, scores: Parts) -> None:
         if not len(scores.nodes):
-            raise ValueError("an empty batch")
+            raise ValueError("a batch must have at least one example, got an empty batch")
         if scores.nodes.shape[1:] != (self.num_nodes, self.max_labels):
             raise ValueError(
-                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels; "
-                f"got scores of nodes {list(scores.nodes.shape)}"
+                f"this graph has {self.num_nodes} nodes of at most {self.max_labels} labels, "
+                f"got node scores {list(scores.nodes.shape)}"
             )
         if scores.edges is not None and scores.edges.shape[1] not in (1, self.num_edges):
-            raise ValueError(f"this graph has {self.num_edges} edges; got scores of {scores.edges.shape[1]}")
+            raise ValueError(f"this graph has {self.num_edges} edges, got scores of {scores.edges.shape[1]}")
         if scores.factors is not None and scores.factors.shape[1] != self.index.num_large:
             raise ValueError(
-                f"this graph has {self.index.num_large} entries in factors over three or more variables; "
+                f"this graph has {self.index.num_large} entries in factors over three or more variables, "
                 f"got scores of {scores.factors.shape[1]}"
             )
 
-    def _spread(self, flat: Tensor, places: np.ndarray, size: int) -> Tensor:
+    def _pad(self, flat: Tensor, indices: np.ndarray, size: int) -> Tensor:
+        """Return flat rows with zeros inserted, so that they have `size` columns."""
         if self.is_uniform:
             return flat
-        where = torch.tensor(places, device=flat.device)
-        return flat.new_zeros(len(flat), size).index_copy(1, where, flat)
+        return flat.new_zeros(len(flat), size).index_copy(1, torch.tensor(indices, device=flat.device), flat)
 
     def _scope(self, key: Hashable | tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-        """The variables that a key names; a variable's own name may be a tuple."""
+        """Return the variables of a key: the name of a variable, which may be a tuple, or a tuple of names."""
         return key if isinstance(key, tuple) and key not in self._numbers else (key,)
 
     @cached_property
@@ -186,15 +187,19 @@ class CompiledGraph:
     def _factors(self) -> dict[tuple[int, ...], int]:
         return {scope: factor for factor, scope in enumerate(self.scopes)}
 
-    def _expected(self, scope: tuple[Hashable, ...]) -> list[int]:
+    def _table_shape(self, scope: tuple[Hashable, ...]) -> list[int]:
+        """Return the numbers of labels of a factor's variables."""
         numbers = tuple(self._numbers.get(name, -1) for name in scope)
         if -1 in numbers or (len(scope) > 1 and numbers not in self._factors):
-            turned = [other for other in self.scopes if sorted(other) == sorted(numbers)]
-            hint = f", only over {tuple(self.names[n] for n in turned[0])!r}" if turned else ""
+            permuted = [other for other in self.scopes if sorted(other) == sorted(numbers)]
+            hint = f", only over {tuple(self.names[n] for n in permuted[0])!r}" if permuted else ""
             raise ValueError(f"this graph has no factor over {scope!r}{hint}")
         return [self.label_counts[number] for number in numbers]
 
-    def _place(self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor) -> tuple[Tensor, int]:
+    def _flat_position(
+        self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor
+    ) -> tuple[Tensor, int]:
+        """Return the flat rows with a factor's scores, and the column at which they start."""
         numbers = tuple(self._numbers[name] for name in scope)
         if len(numbers) == 1:
             return cells, int(self.index.cell_starts[numbers[0]])
@@ -202,6 +207,6 @@ class CompiledGraph:
 
 
 def as_scores(values: Tensor | Sequence) -> Tensor:
-    """Numbers as a tensor of floats: of their own kind, or of the default one if they are whole."""
+    """Return numbers as a floating-point tensor; integers get torch's default dtype."""
     tensor = torch.as_tensor(values)
     return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())

@@ -1,10 +1,10 @@
-"""The flat index arrays of a factor graph, on which message passing gathers and scatters.
+"""The flat index arrays of a factor graph, by which message passing gathers and scatters.
 
 cell       a label of a node
 entry      an entry of a factor's table
-slot       a factor's k-th variable: messages go from nodes to slots, and from slots to nodes
+slot       a variable of a factor, by its position in the factor; messages go between nodes and slots
 message    a label of a slot
-visit      an entry as seen from one of its factor's slots
+visit      a pair of a slot and an entry of its factor's table
 """
 
 from __future__ import annotations
@@ -18,37 +18,40 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class GraphIndex:
-    """Flat arrays; `starts` have one entry more than what they cut up."""
+    """Flat arrays of a graph; arrays of starts have one more element, which is the total size."""
 
     cell_starts: np.ndarray
-    """Of each node's labels."""
+    """First cell of each node."""
     entry_starts: np.ndarray
-    """Of each factor's table."""
+    """First entry of each factor."""
     slot_starts: np.ndarray
-    """Of each factor's slots."""
+    """First slot of each factor."""
     slot_nodes: np.ndarray
+    """Node of each slot."""
     slot_factors: np.ndarray
+    """Factor of each slot."""
     slot_strides: np.ndarray
-    """How far entries of the table lie apart whose label differs by one in this slot only."""
+    """Distance between two entries of the factor's table that differ by one label in this slot only."""
     message_starts: np.ndarray
-    """Of each slot's labels."""
+    """First message of each slot."""
     visit_starts: np.ndarray
-    """Of each slot's row in `entry_messages`."""
+    """First visit of each slot."""
     entry_messages: np.ndarray
-    """For each slot and each entry of its factor's table: the message that the entry belongs to."""
+    """Message of each visit: the label that the entry has at the slot."""
     node_slot_starts: np.ndarray
+    """First element of each node in `node_slots`."""
     node_slots: np.ndarray
-    """The slots of each node."""
+    """Slots of each node."""
     node_cells: np.ndarray
-    """Where existing labels lie in padded nodes, flattened."""
+    """Index of each cell in padded, flattened nodes."""
     edge_cells: np.ndarray
-    """Where existing entries of pairs lie in padded edges, flattened."""
+    """Index of each entry of factors over two variables in padded, flattened edges."""
     num_large: int
-    """Table entries of factors over three or more variables."""
+    """Number of entries of factors over three or more variables."""
     colours: list[np.ndarray]
-    """The nodes of each colour: no two of them share a factor."""
+    """Nodes of each colour; no two of them share a factor."""
     depths: np.ndarray | None
-    """How far each node is from the root of its tree; None if the graph has a loop."""
+    """Distance of each node from the root of its tree; None if the graph has a loop."""
 
     @cached_property
     def cell_nodes(self) -> np.ndarray:
@@ -67,41 +70,41 @@ class GraphIndex:
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        """The number of factors of each node."""
+        """Number of factors of each node."""
         return np.diff(self.node_slot_starts)
 
     @cached_property
     def message_cells(self) -> np.ndarray:
-        """The cell that each message is about."""
+        """The cell of each message."""
         slots = self.message_slots
         labels = np.arange(self.num_messages) - self.message_starts[slots]
         return self.cell_starts[self.slot_nodes[slots]] + labels
 
     @cached_property
     def factor_parents(self) -> np.ndarray:
-        """In a forest: the node of each factor that is nearest to the root."""
+        """The node of each factor that is nearest to the root; for forests only."""
         assert self.depths is not None
         slots = np.lexsort((self.depths[self.slot_nodes], self.slot_factors))
         return self.slot_nodes[slots[self.slot_starts[:-1]]]
 
     @property
     def num_cells(self) -> int:
-        """Labels of all nodes."""
+        """Total number of labels of all nodes."""
         return int(self.cell_starts[-1])
 
     @property
     def num_entries(self) -> int:
-        """Entries of all tables."""
+        """Total number of entries of all tables."""
         return int(self.entry_starts[-1])
 
     @property
     def num_messages(self) -> int:
-        """Labels of all slots."""
+        """Total number of labels of all slots."""
         return int(self.message_starts[-1])
 
     @classmethod
     def of(cls, label_counts: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> GraphIndex:
-        """The arrays of a graph."""
+        """Return the arrays of a graph."""
         counts = np.array(label_counts)
         slot_nodes = np.array([node for scope in scopes for node in scope], dtype=np.int64)
         slot_factors = np.repeat(np.arange(len(scopes)), [len(scope) for scope in scopes])
@@ -137,15 +140,17 @@ class GraphIndex:
 
 
 def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the start of each of several consecutive ranges, and the end of the last one."""
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))]).astype(np.int64)
 
 
 def _owners(starts: np.ndarray) -> np.ndarray:
-    """What each of the pieces that `starts` cuts belongs to."""
+    """Return the number of the range of each element, given the ranges' starts."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
 def _edge_cells(shapes: Sequence[Sequence[int]], largest: int) -> np.ndarray:
+    """Return the indices of the entries of tables in tables padded to [edges, largest, largest], flattened."""
     cells = [
         (edge * largest + np.arange(rows)[:, None]) * largest + np.arange(columns)
         for edge, (rows, columns) in enumerate(shapes)
@@ -154,7 +159,7 @@ def _edge_cells(shapes: Sequence[Sequence[int]], largest: int) -> np.ndarray:
 
 
 def _colours(num_nodes: int, scopes: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """A greedy colouring, nodes with many neighbours first."""
+    """Return the colour of each node by greedy colouring, nodes with many neighbours first."""
     neighbours: list[set[int]] = [set() for _ in range(num_nodes)]
     for scope in scopes:
         for node in scope:
@@ -167,7 +172,7 @@ def _colours(num_nodes: int, scopes: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 
 def _depths(num_nodes: int, scopes: Sequence[tuple[int, ...]]) -> np.ndarray | None:
-    """The distance of each node from the first node of its tree; None if nodes and factors form a loop."""
+    """Return the distance of each node from the first node of its tree; None if there is a loop."""
     factors_of: list[list[int]] = [[] for _ in range(num_nodes)]
     for factor, scope in enumerate(scopes):
         for node in scope:

@@ -1,9 +1,10 @@
-"""Inference on chains and on factor graphs: the hot loops behind one door for each.
+"""Inference on chains and on factor graphs.
 
-chains    `inference` checks input, picks a backend (`backends`) and makes results differentiable; its names
-          are this room's. `reference` (torch, log space) and `numba_backend` (compiled, CPU) do the work.
-graphs    `messages` (marginals; `messages_log_space` where they spread too far), and best points or
-          labellings: `max_product` on forests, `minimum_cut` and `linear_program` on others.
+chains    `inference` checks the input, chooses a backend (`backends`) and makes results differentiable; its
+          functions are exported here. The backends are `reference` (torch, log space, any device) and
+          `numba_backend` (compiled, CPU).
+graphs    `messages` computes marginals (`messages_log_space` for scores with a large spread). Best labellings
+          or points come from `max_product` on forests, `minimum_cut` and `linear_program` on other graphs.
 """
 
 from gspen_ner.kernels.backends import (

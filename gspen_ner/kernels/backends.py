@@ -1,7 +1,7 @@
-"""Which implementation of chain inference runs: by device, or by hand.
+"""The choice of the implementation of chain inference.
 
-A backend is any object with the methods of `Backend`. The first registered one that supports the
-tensors' device is used; `use_backend` overrides that for a block of code (and for its thread only).
+A backend is any object with the methods of `Backend`. By default, the first registered backend that supports
+the tensors' device is used; `use_backend` chooses another one for a block of code (in the current thread).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Want = Literal["log_partition", "nodes", "edges"]
 
 
 class ChainSums(NamedTuple):
-    """What forward-backward found: log Z in the widest float, and as much as was wanted.
+    """Result of forward-backward: log Z in float64, and the requested marginals (None if not requested).
 
     Example:
         >>> from gspen_ner.kernels import forward_backward
         >>> sums = forward_backward(torch.zeros(1, 2, 3), torch.zeros(1, 1, 3, 3), torch.tensor([2]), "nodes")
-        >>> sums.log_partition, sums.edges  # of nine labellings; edges were not wanted
+        >>> sums.log_partition, sums.edges  # nine labellings; edge marginals were not requested
         (tensor([2.1972], dtype=torch.float64), None)
     """
 
@@ -34,10 +34,10 @@ class ChainSums(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Log Z, the tags' score, and the gradients of their weighted difference.
+    """Log Z, the score of the tags, and a function for the gradients of the log likelihood.
 
-    `gradients(weights)` gives those of sum_b weights[b] (score - log Z)[b] in nodes, edges (None unless
-    they were wanted), start and end scores, each in the shape of its input.
+    `gradients(weights)` returns the gradients of sum_b weights[b] (score - log Z)[b] in nodes, edges (None if
+    not requested), start scores and end scores, each in the shape of its input.
     """
 
     log_partition: Float[Tensor, " B"]
@@ -49,8 +49,8 @@ class Likelihood(NamedTuple):
 class Backend(Protocol):
     """Chain inference on checked input: nodes `[B, T, L]`, edges `[B or 1, T-1 or 1, L, L]`.
 
-    Positions from a row's length on are padding: they may hold anything, marginals are zero and tags
-    are -1 there. An impossible row gives a non-finite score, which the caller turns into an error.
+    Positions from a row's length on are padding, with arbitrary scores; there, marginals are zero and tags
+    are -1. A row without a possible labelling has a non-finite score, for which the caller raises an error.
 
     Example:
         >>> from gspen_ner.kernels.reference import ReferenceBackend
@@ -61,10 +61,10 @@ class Backend(Protocol):
     name: str
 
     def supports(self, device: torch.device) -> bool:
-        """Whether tensors on this device can be handled."""
+        """Return whether tensors on this device are supported."""
 
     def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
-        """Log partition and marginals; edges are counts `[B, 1, L, L]` if the table is shared."""
+        """Return log partition and marginals; edges are counts `[B, 1, L, L]` for a shared table."""
 
     def likelihood(
         self,
@@ -76,19 +76,19 @@ class Backend(Protocol):
         start: Tensor | None,
         end: Tensor | None,
     ) -> Likelihood:
-        """Forward-backward beside the score of given tags (checked, but for padding).
+        """Return log partition, score of the given tags and gradients; tags on padding are not checked.
 
-        Start and end scores, if any, count at each row's first and last position.
+        Start and end scores, or None, are added at each row's first and last position.
         """
 
     def viterbi(self, nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Best scores `[B]` and tags `[B, T]`."""
+        """Return the best scores `[B]` and tags `[B, T]`."""
 
     def k_best(self, nodes: Tensor, edges: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Scores `[B, k]`, descending, -inf where there is no further path, and tags `[B, k, T]`."""
+        """Return scores `[B, k]` in descending order, -inf for missing paths, and tags `[B, k, T]`."""
 
     def sample(self, nodes: Tensor, edges: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
-        """Tags `[S, B, T]` by inverting the conditional distributions at `uniforms` `[S, B, T]`."""
+        """Return tags `[S, B, T]`: the inverse conditional distributions at `uniforms` `[S, B, T]`."""
 
 
 _registered: dict[str, Backend] = {}
@@ -96,7 +96,11 @@ _chosen: ContextVar[str | None] = ContextVar("gspen_ner_backend", default=None)
 
 
 def register_backend(backend: Backend, *, first: bool = False) -> None:
-    """Make a backend available by its name; `first` lets it go before the ones already there.
+    """Make a backend available by its name.
+
+    Args:
+        backend: the backend; it replaces a registered backend of the same name.
+        first: whether it is tried before the other backends; by default it is tried after them.
 
     Example:
         >>> from gspen_ner.kernels.reference import ReferenceBackend
@@ -113,7 +117,7 @@ def register_backend(backend: Backend, *, first: bool = False) -> None:
 
 
 def unregister_backend(name: str) -> None:
-    """Take a backend out again.
+    """Remove a registered backend.
 
     Example:
         >>> unregister_backend("mine")
@@ -124,7 +128,7 @@ def unregister_backend(name: str) -> None:
 
 
 def available_backends() -> list[str]:
-    """The names of the registered backends, in the order in which they are tried.
+    """Return the names of the registered backends, in the order in which they are tried.
 
     Example:
         >>> available_backends()
@@ -134,19 +138,21 @@ def available_backends() -> list[str]:
 
 
 def choose_backend(device: torch.device) -> Backend:
-    """The backend set by `use_backend`, else the first that supports the device."""
+    """Return the backend chosen by `use_backend`, else the first that supports the device."""
     name = _chosen.get()
     if name is None:
         return next(backend for backend in _registered.values() if backend.supports(device))
     backend = _registered[_known(name)]
     if not backend.supports(device):
-        raise ValueError(f"backend {name!r} does not run on {device}; available: {available_backends()}")
+        raise ValueError(
+            f"backend {name!r} does not support the device {device}; available: {available_backends()}"
+        )
     return backend
 
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Run the chain inference inside the block on the named backend.
+    """Run chain inference within a block of code on the named backend.
 
     Example:
         >>> from gspen_ner import Chain, Parts, use_backend

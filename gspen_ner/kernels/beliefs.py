@@ -1,4 +1,4 @@
-"""What message passing is asked for, and what it gives back."""
+"""Settings and results of message passing."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from torch import Tensor
 
 
 class Sweeps(NamedTuple):
-    """How nodes are visited, and how often.
+    """The order in which nodes are visited, and when to stop.
 
     Args:
-        groups: the order; nodes of a group must not share a factor (or be siblings in a forest).
-        most: how often all groups are visited at most.
-        tolerance: examples that are swept together are done when no node's belief changes by more than this
-            in a sweep, nor differs by more from the marginals of its factors.
-        exact: whether one sweep over these groups is all that it takes, as on a forest from leaves to roots
-            and back; else factors' beliefs are rounded to agree with the nodes'.
+        groups: groups of nodes in the order of their visits; nodes of a group must not share a factor (or must
+            be siblings in a forest).
+        max_sweeps: maximum number of sweeps; a sweep visits all groups once.
+        tolerance: a block of examples stops when no belief of a node changes by more than this in a sweep,
+            nor differs by more from the marginals of its factors.
+        exact: whether one sweep gives the exact result, as on a forest from leaves to roots and back;
+            otherwise, beliefs of factors are rounded to be consistent with those of nodes.
     """
 
     groups: list[np.ndarray]
-    most: int
+    max_sweeps: int
     tolerance: float
     exact: bool = False
 
 
 class Beliefs(NamedTuple):
-    """What message passing found, in flat rows; factors' marginals are exactly the nodes'."""
+    """Beliefs of nodes and factors in flat rows; the marginals of factors equal the beliefs of nodes."""
 
     cells: Float[Tensor, "B cells"]
     entries: Float[Tensor, "B entries"]
     messages: Float[Tensor, "B messages"]
-    """From nodes to factors, each with a largest entry of one: where a later call may go on from."""
+    """Messages from nodes to factors, each with a largest entry of one; a later call can start from them."""

@@ -1,7 +1,7 @@
-"""What chain inference refuses: shapes before it runs, impossible rows after.
+"""Checks of chain inference: shapes before it runs, scores after it has run.
 
-Shapes and lengths are checked up front, which is cheap. Values are looked at only when a result came
-out non-finite: then the cause is found and the row is named.
+Checking shapes and lengths is cheap. Scores are examined only if a result is not finite, to report the row and
+the cause.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 
 
 def check_shapes(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
-    """Raise ValueError unless nodes, edges and lengths describe a batch of chains."""
+    """Raise a ValueError unless nodes, edges and lengths describe a batch of chains."""
     if nodes.dim() != 3 or 0 in nodes.shape:
-        raise ValueError(f"nodes must be a non-empty [batch, length, labels], got {list(nodes.shape)}")
+        raise ValueError(f"nodes must be non-empty [batch, length, labels], got {list(nodes.shape)}")
     batch, length, labels = nodes.shape
     rows, positions = edges.shape[:2]
     if rows not in (1, batch) or positions not in (1, length - 1) or edges.shape[2:] != (labels, labels):
@@ -31,18 +31,20 @@ def check_shapes(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
     if shortest < 1 or longest > length:
         row = int(((lengths < 1) | (lengths > length)).nonzero()[0])
         raise ValueError(
-            f"row {row}: length {int(lengths[row])} is outside 1..{length} "
+            f"row {row}: length must be in 1..{length}, got {int(lengths[row])} "
             f"({'an empty sentence' if lengths[row] < 1 else 'longer than the tensor'})"
         )
 
 
 def check_tags(nodes: Tensor, lengths: Tensor, tags: Tensor) -> None:
-    """Raise ValueError unless tags are labels of the rows."""
+    """Raise a ValueError unless tags are labels of the rows; padding is not checked."""
     batch, length, labels = nodes.shape
     if tags.shape != (batch, length) or tags.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"tags must be integers {[batch, length]}, got {tags.dtype} {list(tags.shape)}")
+        raise ValueError(
+            f"tags must be integers of shape {[batch, length]}, got {tags.dtype} of shape {list(tags.shape)}"
+        )
     lowest, highest = (int(value) for value in torch.aminmax(tags))
-    if lowest < 0 or highest >= labels:  # allowed in padding
+    if lowest < 0 or highest >= labels:  # allowed on padding
         inside = torch.arange(length, device=nodes.device) < lengths[:, None]
         rows = (inside & ((tags < 0) | (tags >= labels))).any(1).nonzero().flatten().tolist()
         if rows:
@@ -50,23 +52,23 @@ def check_tags(nodes: Tensor, lengths: Tensor, tags: Tensor) -> None:
 
 
 def check_possible(score: Tensor, nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
-    """Raise ValueError that names the first row whose score is not finite, and says why."""
-    if not math.isfinite(score.detach().sum()):  # one sum is the cheapest look at all of them
+    """Raise a ValueError with the cause for the first row whose score is not finite."""
+    if not math.isfinite(score.detach().sum()):  # the sum is the cheapest test of all rows
         row = int((~torch.isfinite(score)).nonzero()[0])
         raise ValueError(f"row {row}: {_cause(row, nodes, edges, int(lengths[row]))}")
 
 
 def check_gold(score: Tensor) -> None:
-    """Raise ValueError for the first row whose gold labels have the score -inf."""
+    """Raise a ValueError for the first row whose gold labels have the score -inf."""
     if score.detach().sum() == -torch.inf:
         raise ValueError(
-            f"row {int(torch.isneginf(score).nonzero()[0])}: the gold labels contain something forbidden "
-            "(score -inf); mend the labels, or train without constraints"
+            f"row {int(torch.isneginf(score).nonzero()[0])}: the gold labels contain a forbidden label or "
+            "transition (score -inf); correct the labels, or train without constraints"
         )
 
 
 def poison(**scores: Tensor) -> str | None:
-    """What no score may be, NaN or +inf, if it is among some scores, which are told by name."""
+    """Return a description of the first NaN or +inf among named scores; None if there is none."""
     for name, tensor in scores.items():
         if torch.isnan(tensor).any():
             return f"NaN among the {name} scores"
@@ -84,4 +86,4 @@ def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
     blocked = torch.isneginf(scores).all(-1).nonzero().flatten().tolist()
     if blocked:
         return f"no legal path: every label is forbidden at position {blocked[0]}"
-    return "no legal path: forbidden transitions leave no labelling of the whole row"
+    return "no legal path: every labelling of the row has a forbidden label or transition"

@@ -1,7 +1,7 @@
-"""Checked, differentiable chain inference on whatever backend fits.
+"""Checked, differentiable chain inference on the chosen backend.
 
-The gradient of log Z is the marginals, so one forward-backward serves value and gradient on every
-backend. Gradients *of* marginals (second derivatives of log Z) are taken through the reference backend.
+The gradient of log Z is the marginals, so one forward-backward gives value and gradient on every backend.
+Gradients *of* marginals (second derivatives of log Z) are computed through the reference backend.
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ Boundary = Float[Tensor, " L"]
 
 
 def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = "edges") -> ChainSums:
-    """Log partition and, as wanted, node marginals and edge marginals (counts if the table is shared).
+    """Return the log partition and, if requested, node and edge marginals (counts for a shared table).
+
+    Args:
+        nodes: scores of labels.
+        edges: scores of transitions: one table per position, or one for all.
+        lengths: number of positions of each row.
+        want: the results to compute; each option includes those before it.
 
     Example:
         >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
         >>> sums = forward_backward(nodes, torch.zeros(1, 1, 2, 2), torch.tensor([3]))
-        >>> sums.nodes[0, 0], sums.edges.sum()  # a shared table: how often each of its entries is used
+        >>> sums.nodes[0, 0], sums.edges.sum()  # the shared table is used for two transitions
         (tensor([0.2689, 0.7311]), tensor(2.))
     """
     check_shapes(nodes, edges, lengths)
@@ -42,10 +48,10 @@ def forward_backward(nodes: Nodes, edges: Edges, lengths: Lengths, want: Want = 
 
 
 def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor, " B"]:
-    """Log Z of each row in the widest float; differentiable twice.
+    """Return log Z of each row in float64; differentiable twice.
 
     Example:
-        >>> log_partition(torch.zeros(2, 4, 3), torch.zeros(1, 1, 3, 3), torch.tensor([4, 1]))  # of 81 and 3
+        >>> log_partition(torch.zeros(2, 4, 3), torch.zeros(1, 1, 3, 3), torch.tensor([4, 1]))  # log 81, log 3
         tensor([4.3944, 1.0986], dtype=torch.float64)
     """
     if not _differentiable(nodes, edges):
@@ -54,7 +60,7 @@ def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor,
 
 
 def sequence_score(nodes: Nodes, edges: Edges, lengths: Lengths, tags: Tags) -> Float[Tensor, " B"]:
-    """The score of given labellings in the widest float; differentiable. Padding of tags is ignored.
+    """Return the score of given labellings in float64; differentiable. Tags on padding are ignored.
 
     Example:
         >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 2.0]]])
@@ -75,15 +81,15 @@ def log_likelihood(
     start: Boundary | None = None,
     end: Boundary | None = None,
 ) -> Float[Tensor, " B"]:
-    """Score of the tags - log Z; one pass for value and gradient, differentiable twice.
+    """Return score of the tags - log Z; one pass for value and gradient, differentiable twice.
 
     Args:
         nodes: scores of labels.
-        edges: scores of neighbouring labels.
-        lengths: of the rows.
-        tags: labels of which the likelihood is wanted; padding is ignored.
-        start: added to the scores of each row's first position.
-        end: added to those of its last.
+        edges: scores of transitions: one table per position, or one for all.
+        lengths: number of positions of each row.
+        tags: labels; padding is ignored.
+        start: scores added at each row's first position; None adds none.
+        end: scores added at each row's last position; None adds none.
 
     Example:
         >>> nodes, lengths, tags = torch.zeros(1, 2, 2), torch.tensor([2]), torch.tensor([[0, 1]])
@@ -96,7 +102,7 @@ def log_likelihood(
 
 
 def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor, " B"], Tags]:
-    """The best labelling of each row and its score; padding is -1.
+    """Return the score of the best labelling of each row, and the labelling; padding is -1.
 
     Example:
         >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 2.0]]])
@@ -113,7 +119,9 @@ def viterbi(nodes: Nodes, edges: Edges, lengths: Lengths) -> tuple[Float[Tensor,
 def k_best(
     nodes: Nodes, edges: Edges, lengths: Lengths, k: int
 ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K T"]]:
-    """The k best labellings, best first; score -inf and tags -1 where a row has fewer.
+    """Return the scores of the k best labellings, best first, and the labellings.
+
+    A row with fewer than k labellings has scores of -inf and tags of -1 for the missing ones.
 
     Example:
         >>> nodes = torch.tensor([[[0.0, 1.0], [0.0, 3.0]]])
@@ -130,7 +138,7 @@ def k_best(
 def sample(
     nodes: Nodes, edges: Edges, lengths: Lengths, uniforms: Float[Tensor, "S B T"]
 ) -> Int[Tensor, "S B T"]:
-    """Labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1).
+    """Return labellings drawn from the chain's distribution, one for each set of uniform numbers in [0, 1).
 
     Example:
         >>> nodes, edges, lengths = torch.zeros(1, 2, 2), torch.zeros(1, 1, 2, 2), torch.tensor([2])
@@ -151,7 +159,7 @@ def _check_values(nodes: Tensor, edges: Tensor, lengths: Tensor) -> None:
 
 
 class _Sums(torch.autograd.Function):
-    """Forward-backward by the chosen backend; its derivatives through the reference."""
+    """Forward-backward on the chosen backend, with derivatives through the reference backend."""
 
     @staticmethod
     def forward(ctx, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want):
@@ -171,12 +179,12 @@ class _Sums(torch.autograd.Function):
             sums = ReferenceBackend().forward_backward(*inputs, lengths, ctx.want)
             used = [(value, grad) for value, grad in zip(sums, grads, strict=True) if grad is not None]
             values, weights = zip(*used, strict=True)
-            found = torch.autograd.grad(values, inputs, weights, create_graph=second, materialize_grads=True)
-        return *found, None, None
+            result = torch.autograd.grad(values, inputs, weights, create_graph=second, materialize_grads=True)
+        return *result, None, None
 
 
 def _alias(tensor: Tensor, connected: bool) -> Tensor:
-    """A tensor to differentiate with respect to: itself alone, not what it was computed from."""
+    """Return a view of a tensor for `autograd.grad`; if not connected, a leaf outside the graph."""
     return tensor.view_as(tensor) if connected else tensor.detach().requires_grad_()
 
 
@@ -192,7 +200,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):
         nodes, edges, lengths, node_marginals, edge_marginals = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody wants second derivatives
+        if torch.is_grad_enabled():  # second derivatives are needed
             _, node_marginals, edge_marginals = ReferenceBackend().forward_backward(
                 nodes, edges, lengths, "edges"
             )
@@ -205,30 +213,26 @@ class _LogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(ctx, nodes, edges, start, end, lengths: Tensor, tags: Tensor) -> Tensor:
         backend = choose_backend(nodes.device)
-        found = backend.likelihood(nodes, edges, lengths, tags, _wanted(ctx), start, end)
-        value = found.score - found.log_partition
+        likelihood = backend.likelihood(nodes, edges, lengths, tags, _wanted(ctx), start, end)
+        value = likelihood.score - likelihood.log_partition
         if not math.isfinite(value.sum()):
             folded = fold_boundaries(nodes, lengths, start, end)
-            check_possible(found.log_partition, folded, edges, lengths)
-            check_gold(found.score)
+            check_possible(likelihood.log_partition, folded, edges, lengths)
+            check_gold(likelihood.score)
         ctx.save_for_backward(nodes, edges, start, end, lengths, tags)
-        ctx.gradients = found.gradients
+        ctx.gradients = likelihood.gradients
         return value
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        if torch.is_grad_enabled():  # somebody wants second derivatives
-            return _graph_of_likelihood(ctx, grad, *ctx.saved_tensors)
-        found = ctx.gradients(grad)
-        return (
-            *(g if need else None for g, need in zip(found, ctx.needs_input_grad, strict=False)),
-            None,
-            None,
-        )
+        if torch.is_grad_enabled():  # second derivatives are needed
+            return _differentiable_gradients(ctx, grad, *ctx.saved_tensors)
+        gradients = zip(ctx.gradients(grad), ctx.needs_input_grad, strict=False)
+        return *(gradient if needed else None for gradient, needed in gradients), None, None
 
 
-def _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags):
-    """The likelihood's gradient, itself differentiable."""
+def _differentiable_gradients(ctx, grad, nodes, edges, start, end, lengths, tags):
+    """Return the gradients of the likelihood, themselves differentiable."""
     needed = ctx.needs_input_grad[:4]
     nodes, edges, start, end = inputs = [
         _alias(tensor, connected=True) if need else tensor
@@ -237,8 +241,8 @@ def _graph_of_likelihood(ctx, grad, nodes, edges, start, end, lengths, tags):
     folded = fold_boundaries(nodes, lengths, start, end)
     value = sequence_score(folded, edges, lengths, tags) - _LogPartition.apply(folded, edges, lengths)
     wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
-    found = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
-    return *(next(found) if need else None for need in needed), None, None
+    gradients = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
+    return *(next(gradients) if need else None for need in needed), None, None
 
 
 def _wanted(ctx) -> Want:
@@ -246,7 +250,7 @@ def _wanted(ctx) -> Want:
 
 
 def _weigh(ctx, grad: Tensor, nodes: Tensor, edges: Tensor, node_part: Tensor, edge_part: Tensor):
-    """The gradients of rows with these weights; summed over the batch for what the batch shares."""
+    """Return the gradients with each row weighted by `grad`, summed over the batch for shared tables."""
     weight = grad.to(node_part.dtype)
     node_grad, edge_grad = (weight[:, None, None] * node_part).to(nodes.dtype), None
     if ctx.needs_input_grad[1]:

@@ -1,4 +1,4 @@
-"""Linear scores over the local polytope, maximised exactly by HiGHS.
+"""Linear programming: the exact maximum of linear scores over the local polytope, by HiGHS.
 
 max <theta, b>   with   sum_y b_r(y) = 1,   sum of b_p over entries with label y at r = b_r(y),   b >= 0
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def solve_linear_programs(graph: CompiledGraph, cells: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximiser of each example, one program after the other on the CPU."""
+    """Return the maximiser of each example; the programs run one after another on the CPU."""
     from scipy.optimize import linprog
 
     constraints, right = _constraints(graph)
     scores = torch.cat([cells, entries], 1).detach().double().cpu().numpy()
-    found = np.empty_like(scores)
+    solutions = np.empty_like(scores)
     for row, values in enumerate(scores):
         possible = np.isfinite(values)
         bounds = np.stack([np.zeros(len(values)), possible.astype(float)], 1)
@@ -33,14 +33,14 @@ def solve_linear_programs(graph: CompiledGraph, cells: Tensor, entries: Tensor) 
         )
         if result.x is None:
             raise ValueError(f"row {row}: the linear program has no solution: {result.message}")
-        found[row] = np.clip(result.x, 0.0, 1.0)
-    solution = torch.from_numpy(found).to(cells)
-    return solution[:, : cells.shape[1]], solution[:, cells.shape[1] :]
+        solutions[row] = np.clip(result.x, 0.0, 1.0)
+    points = torch.from_numpy(solutions).to(cells)
+    return points[:, : cells.shape[1]], points[:, cells.shape[1] :]
 
 
 @lru_cache(maxsize=16)
 def _constraints(graph: CompiledGraph) -> tuple[csr_array, np.ndarray]:
-    """The equations: each node's beliefs sum to one, each factor's marginals are its nodes' beliefs."""
+    """Return matrix and right side of the equations: beliefs sum to one, factors agree with nodes."""
     from scipy.sparse import coo_array
 
     index = graph.index

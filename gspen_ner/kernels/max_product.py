@@ -1,4 +1,4 @@
-"""Best labellings of a forest, exactly: argmax_y <theta, y>."""
+"""Exact best labellings of a forest: argmax_y <theta, y>."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspen_ner.kernels.loops.graph import Graph
 def best_labellings(
     graph: CompiledGraph, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]
 ) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
-    """The best labelling of each example of a forest, and its score. Runs on the CPU."""
+    """Return the score of the best labelling of each example of a forest, and the labelling; on the CPU."""
     from gspen_ner.kernels.loops import forests  # compiled on first use
 
     index = graph.index

@@ -2,13 +2,14 @@
 
 argmax_b <theta, b> + sum_r c_r H(b_r) + sum_p c_p H(b_p),   b locally consistent
 
-Block coordinate ascent on the dual: each visit to a node makes the messages between it and all its
-factors optimal, so with positive counting numbers every sweep improves the dual, and the beliefs converge
-to the maximiser. With Bethe numbers it *is* sum-product: from the leaves to the roots and back it is exact on
-a forest.
+This is block coordinate ascent on the dual: each visit to a node makes the messages between it and all its
+factors optimal. With positive counting numbers, every sweep improves the dual, and the beliefs converge to the
+maximiser. With Bethe numbers, it is sum-product, which is exact on a forest after one pass from the leaves to
+the roots and back.
 
-Examples run in blocks with vector instructions (`loops.messages`); those whose scores spread too far for
-the probability domain, and tensors that are not on the CPU, run in log space (`messages_log_space`).
+Examples are computed in blocks with vector instructions (`loops.messages`). Examples with a spread of scores
+that is too large for the probability domain, and tensors on other devices than the CPU, are computed in log
+space (`messages_log_space`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from gspen_ner.kernels.loops.graph import Graph
 from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
 from gspen_ner.kernels.thread_pool import over_rows
 
-# Nats beyond which sums of exponentials may lose entries that matter: of a table's entries (with forbidden
-# ones, of all scores together), and of a product of messages.
+# Largest spreads, in nats, for which sums of exponentials lose no relevant entries: of the entries of a table
+# (with forbidden entries, of all scores together), and of a product of messages.
 _MAX_SPREAD = 250.0
 _MAX_PRODUCT = 600.0
 
@@ -38,27 +39,27 @@ def pass_messages(
     sweeps: Sweeps,
     start: Float[Tensor, "B messages"] | None = None,
 ) -> Beliefs:
-    """Beliefs of a batch.
+    """Return the beliefs of a batch.
 
     Args:
-        graph: its structure.
+        graph: the graph.
         numbers: counting numbers.
-        cells: scores of nodes, in double precision where the device has it.
-        entries: scores of factors, likewise.
-        sweeps: how nodes are visited.
-        start: messages of an earlier call; None starts with constant ones.
+        cells: scores of nodes, in float64 (float32 on devices without it).
+        entries: scores of factors, in the same dtype.
+        sweeps: order and number of the visits to nodes.
+        start: messages of an earlier call; None starts from constant messages.
     """
     if start is None:
         start = cells.new_ones(len(cells), graph.index.num_messages)
     if cells.device.type != "cpu":
         return pass_messages_in_log_space(graph, numbers, cells, entries, sweeps, start)
-    found = _in_blocks(graph, numbers, cells, entries, sweeps, start)
-    lost = ~torch.isfinite(found.cells.sum(1) + found.entries.sum(1))
-    if lost.any():
-        rows = lost.nonzero().flatten()
-        again = pass_messages_in_log_space(graph, numbers, cells[rows], entries[rows], sweeps, start[rows])
-        found = Beliefs(*(old.index_copy(0, rows, new) for old, new in zip(found, again, strict=True)))
-    return found
+    beliefs = _in_blocks(graph, numbers, cells, entries, sweeps, start)
+    failed = ~torch.isfinite(beliefs.cells.sum(1) + beliefs.entries.sum(1))
+    if failed.any():
+        rows = failed.nonzero().flatten()
+        safe = pass_messages_in_log_space(graph, numbers, cells[rows], entries[rows], sweeps, start[rows])
+        beliefs = Beliefs(*(old.index_copy(0, rows, new) for old, new in zip(beliefs, safe, strict=True)))
+    return beliefs
 
 
 def _in_blocks(
@@ -69,7 +70,7 @@ def _in_blocks(
     sweeps: Sweeps,
     start: Tensor,
 ) -> Beliefs:
-    """In the probability domain; rows that it cannot do come back as NaN."""
+    """Return beliefs computed in the probability domain; NaN for rows that need log space."""
     from gspen_ner.kernels.loops import messages as loops  # compiled on first use
     from gspen_ner.kernels.loops import rounding
 
@@ -87,23 +88,24 @@ def _in_blocks(
             chunk = max(int(_MAX_PRODUCT / max(float(spread[block].max()), 1.0)), 1)
             loops.pass_messages(
                 tables[block], scores[block], sent[block], beliefs[block], arrays,
-                factor_numbers, node_totals, order, sweeps.most, sweeps.tolerance, sweeps.exact, chunk,
+                factor_numbers, node_totals, order, sweeps.max_sweeps, sweeps.tolerance, sweeps.exact, chunk,
             )  # fmt: skip
             rounding.believe_factors(tables[block], sent[block], beliefs[block], arrays, sweeps.exact)
 
-    over_rows(work, len(tables), tables.size * (40 + 4 * sweeps.most))  # exp and rounding come to 40
-    found = Beliefs(*(_rows(part, batch) for part in (beliefs, tables, sent)))
+    # exp and rounding cost about 40 multiply-adds per entry
+    over_rows(work, len(tables), tables.size * (40 + 4 * sweeps.max_sweeps))
+    result = Beliefs(*(_rows(part, batch) for part in (beliefs, tables, sent)))
     bound = torch.from_numpy(spread.reshape(-1)[:batch])
     forbidden = torch.isneginf(entries).any(1)
-    if forbidden.any():  # what they leave may be as unlikely as all scores together make it
+    if forbidden.any():  # the remaining labellings may be as unlikely as all scores together can make them
         nodes = torch.where(torch.isneginf(cells), 0.0, cells).abs().sum(1)
         bound = torch.where(forbidden, bound * len(graph.scopes) + 2 * nodes, bound)
-    found.cells[bound > _MAX_SPREAD] = torch.nan
-    return found
+    result.cells[bound > _MAX_SPREAD] = torch.nan
+    return result
 
 
 def _blocks(rows: Tensor, width: int) -> np.ndarray:
-    """[B, K] as [blocks, K, width]; the last example is repeated to fill the last block."""
+    """Return rows [B, K] as blocks [blocks, K, width]; the last example is repeated to fill the last block."""
     wide = rows.detach().double()
     missing = -len(wide) % width
     if missing:
@@ -113,5 +115,5 @@ def _blocks(rows: Tensor, width: int) -> np.ndarray:
 
 
 def _rows(blocks: np.ndarray, batch: int) -> Tensor:
-    """The way back."""
+    """Return blocks as rows; the inverse of `_blocks`."""
     return torch.from_numpy(blocks).transpose(1, 2).reshape(len(blocks) * blocks.shape[2], -1)[:batch]

@@ -1,6 +1,6 @@
-"""The same message passing in log space: torch, any device, any spread of scores, forbidden entries.
+"""Message passing in log space: the same algorithm as `messages`, in torch, for any device and any scores.
 
-All nodes of a group are visited at once: their factors' entries are gathered, summed into messages by
+All nodes of a group are visited at once: the entries of their factors are gathered, summed into messages by
 segments, and scattered back.
 """
 
@@ -18,18 +18,18 @@ from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 
 
 class _Group(NamedTuple):
-    """What is gathered and scattered when some nodes are visited."""
+    """Index tensors for a visit to a group of nodes."""
 
     entries: Tensor
-    """The entries of their factors, once a slot of theirs."""
+    """Entries of the nodes' factors, once for each slot of the nodes."""
     others: Tensor
-    """`[entries, arity - 1]`: the messages of the other slots; the last message of all is constant."""
+    """`[entries, arity - 1]`: messages of the factor's other slots, padded with the index of a constant one."""
     own: Tensor
-    """The message that each entry goes into."""
+    """The message to which each entry is added."""
     messages: Tensor
     """All messages between these nodes and their factors."""
     cells: Tensor
-    """The cell of each of those messages."""
+    """The cell of each of these messages."""
 
 
 @lru_cache(maxsize=4096)
@@ -45,12 +45,10 @@ def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -
             index.entry_messages[index.visit_starts[other] : index.visit_starts[other + 1]]
             for other in range(index.slot_starts[factor], index.slot_starts[factor + 1])
         ]
-        mine = slot - index.slot_starts[factor]
-        rest = [visit for place, visit in enumerate(visits) if place != mine]
-        rest += [np.full(len(rows), index.num_messages)] * (widest - 1 - len(rest))
+        own.append(visits.pop(slot - index.slot_starts[factor]))
+        visits += [np.full(len(rows), index.num_messages)] * (widest - 1 - len(visits))
         entries.append(rows)
-        others.append(np.stack(rest, 1))
-        own.append(visits[mine])
+        others.append(np.stack(visits, 1))
     messages = np.concatenate(
         [np.arange(index.message_starts[slot], index.message_starts[slot + 1]) for slot in slots]
     )
@@ -73,27 +71,27 @@ def pass_messages_in_log_space(
     sweeps: Sweeps,
     start: Tensor,
 ) -> Beliefs:
-    """Beliefs of a batch; see `pass_messages`."""
+    """Return the beliefs of a batch; see `pass_messages`."""
     sweeper = _Sweeper(graph, numbers, cells, entries)
     sent = torch.cat([start.log(), start.new_zeros(len(start), 1)], 1)
-    # Nodes without factors are in no group's messages, but in every group's beliefs.
+    # A group without factors has no messages; its beliefs are computed with those of all nodes.
     plans = [
         _group(graph, tuple(group.tolist()), cells.device)
         for group in sweeps.groups
         if graph.index.degrees[group].any()
     ]
-    everyone = _group(graph, tuple(range(graph.num_nodes)), cells.device) if plans else None
+    all_nodes = _group(graph, tuple(range(graph.num_nodes)), cells.device) if plans else None
     before = torch.zeros_like(cells)
-    for _ in range(sweeps.most):
+    for _ in range(sweeps.max_sweeps):
         for plan in plans:
             received = sweeper.collect(plan, sent)
             sent[:, plan.messages] = sweeper.answer(plan, received, sweeper.believe(plan, received))
-        beliefs = sweeper.all_beliefs(everyone, sent)
+        beliefs = sweeper.all_beliefs(all_nodes, sent)
         change = (beliefs - before).abs().max()
         before = beliefs
         if change < sweeps.tolerance and sweeper.disagreement(sent, beliefs) < sweeps.tolerance:
             break
-    beliefs = sweeper.all_beliefs(everyone, sent)
+    beliefs = sweeper.all_beliefs(all_nodes, sent)
     tables = sweeper.tables_of(sent) if sweeps.exact else sweeper.rounded_tables(sent, beliefs)
     return Beliefs(beliefs, tables, sent[:, :-1].exp())
 
@@ -115,16 +113,16 @@ class _Sweeper:
         self.message_numbers = factors[slot_factors[self.message_slots]]
         self.cell_totals = numbers.totals(graph).to(cells)[self.cell_nodes]
         self.message_cells = torch.tensor(index.message_cells, device=device)
-        most = int(np.diff(index.slot_starts).max(initial=0))
-        self.places = [_visits(graph, place, device) for place in range(most)]
+        arity = int(np.diff(index.slot_starts).max(initial=0))
+        self.visits = [_visits(graph, position, device) for position in range(arity)]
 
     def collect(self, plan: _Group, sent: Tensor) -> Tensor:
-        """Messages from factors to the group's nodes (in the places of all messages)."""
+        """Return the messages from factors to the group's nodes, as columns of all messages."""
         values = self.tables[:, plan.entries] + sent[:, plan.others].sum(-1)
         return _segment_logsumexp(values, plan.own, sent.shape[1] - 1)
 
     def believe(self, plan: _Group | None, received: Tensor) -> Tensor:
-        """Log beliefs of all cells, right for the group's nodes."""
+        """Return log beliefs of all cells, which are valid for the group's nodes."""
         total = self.cells
         if plan is not None:
             own = received[:, plan.messages] * self.message_numbers[plan.messages]
@@ -134,69 +132,70 @@ class _Sweeper:
         return total - norm[:, self.cell_nodes]
 
     def answer(self, plan: _Group, received: Tensor, beliefs: Tensor) -> Tensor:
-        """Messages from the group's nodes to their factors, scaled to a largest entry of zero."""
-        mine = received[:, plan.messages]
-        value = torch.where(torch.isneginf(mine), mine, beliefs[:, plan.cells] - mine)
+        """Return the messages from the group's nodes to their factors, with a largest entry of zero."""
+        own = received[:, plan.messages]
+        value = torch.where(torch.isneginf(own), own, beliefs[:, plan.cells] - own)
         slots = self.message_slots[plan.messages]
         top = _segment_max(value, slots, len(self.graph.index.slot_nodes))
         return value - top[:, slots].nan_to_num(neginf=0.0)
 
-    def all_beliefs(self, everyone: _Group | None, sent: Tensor) -> Tensor:
-        """Beliefs of all nodes."""
-        received = self.cells if everyone is None else self.collect(everyone, sent)
-        return self.believe(everyone, received).exp()
+    def all_beliefs(self, all_nodes: _Group | None, sent: Tensor) -> Tensor:
+        """Return the beliefs of all nodes."""
+        received = self.cells if all_nodes is None else self.collect(all_nodes, sent)
+        return self.believe(all_nodes, received).exp()
 
     def rounded_tables(self, sent: Tensor, beliefs: Tensor) -> Tensor:
-        """Beliefs of factors, moved so that their marginals are the nodes'."""
+        """Return beliefs of factors, rounded so that their marginals are the beliefs of the nodes."""
         tables, wanted = self.tables_of(sent), beliefs[:, self.message_cells]
-        for entries, messages in self.places:
-            found = torch.zeros_like(wanted).index_add(1, messages, tables[:, entries])
-            ratio = torch.where(found > wanted, wanted / found, 1.0)
+        for entries, messages in self.visits:
+            sums = torch.zeros_like(wanted).index_add(1, messages, tables[:, entries])
+            ratio = torch.where(sums > wanted, wanted / sums, 1.0)
             factor = torch.ones_like(tables)
             factor[:, entries] = ratio[:, messages]
             tables = tables * factor
         missing = (wanted - self._marginals(tables)).clamp_min(0.0)
-        # All slots of a factor miss the same in sum: the first gives it, the others say where it goes.
+        # The missing mass of a factor is the same at each slot. It is taken from the first slot; the other
+        # slots are normalised, to distribute it.
         index, device = self.graph.index, sent.device
         sums = missing.new_zeros(len(missing), len(index.slot_nodes))
         sums = sums.index_add(1, self.message_slots, missing)
         sums[:, torch.tensor(index.slot_starts[:-1], device=device)] = 1.0
         missing = missing / torch.where(sums > 0, sums, 1.0)[:, self.message_slots]
         addition = (~torch.isneginf(self.tables)).to(missing)
-        for entries, messages in self.places:
+        for entries, messages in self.visits:
             addition = addition.index_copy(1, entries, addition[:, entries] * missing[:, messages])
         return tables + addition
 
     def disagreement(self, sent: Tensor, beliefs: Tensor) -> float:
-        """The largest difference between a factor's marginal and its node's belief."""
+        """Return the largest difference between a factor's marginal and its node's belief."""
         if not len(self.graph.scopes):
             return 0.0
         return float((self._marginals(self.tables_of(sent)) - beliefs[:, self.message_cells]).abs().max())
 
     def tables_of(self, sent: Tensor) -> Tensor:
-        """Beliefs of factors."""
+        """Return the beliefs of factors."""
         values = self.tables
-        for entries, messages in self.places:
+        for entries, messages in self.visits:
             values = values.index_add(1, entries, sent[:, messages])
         norm = _segment_logsumexp(values, self.entry_factors, len(self.graph.scopes))
         return (values - norm[:, self.entry_factors]).exp()
 
     def _marginals(self, tables: Tensor) -> Tensor:
-        """Their marginals at each slot."""
+        """Return the marginals of beliefs of factors at each slot."""
         sums = tables.new_zeros(len(tables), self.graph.index.num_messages)
-        for entries, messages in self.places:
+        for entries, messages in self.visits:
             sums = sums.index_add(1, messages, tables[:, entries])
         return sums
 
 
 @lru_cache(maxsize=64)
-def _visits(graph: CompiledGraph, place: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """For all factors with a slot in this place: entries, and the slot's message for each."""
+def _visits(graph: CompiledGraph, position: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the entries of all factors with a slot at this position, and the message of each entry there."""
     index = graph.index
     entries, messages = [], []
     for factor, scope in enumerate(graph.scopes):
-        if place < len(scope):
-            slot = index.slot_starts[factor] + place
+        if position < len(scope):
+            slot = index.slot_starts[factor] + position
             entries.append(np.arange(index.entry_starts[factor], index.entry_starts[factor + 1]))
             messages.append(index.entry_messages[index.visit_starts[slot] : index.visit_starts[slot + 1]])
     return (

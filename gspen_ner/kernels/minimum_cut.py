@@ -1,9 +1,9 @@
-"""Linear scores over the local polytope of pairs of binary variables, maximised exactly by minimum cuts.
+"""Minimum cuts: the exact maximum of linear scores over the local polytope, for pairs of binary variables.
 
     max <theta, b>   b locally consistent
 
-The solution is half-integral: a node's belief is 0, 1/2 or 1, and each pair takes of both labels as much as
-its nodes allow if that scores more, else as little as they allow.
+The solution is half-integral: the belief of a node in label 1 is 0, 1/2 or 1. The belief of a pair in (1, 1) is
+the largest that its nodes allow if the pair attracts, else the smallest.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from gspen_ner.kernels.thread_pool import over_rows
 
 
 def can_be_cut(graph: CompiledGraph) -> bool:
-    """Whether all variables have two labels and all factors join two."""
+    """Return whether all variables have two labels and all factors are over two variables."""
     return set(graph.label_counts) == {2} and graph.num_edges == len(graph.scopes)
 
 
 def solve_by_cuts(
     graph: CompiledGraph, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]
 ) -> tuple[Float[Tensor, "B cells"], Float[Tensor, "B entries"]]:
-    """The maximiser of each example, from finite scores, on the CPU."""
+    """Return the maximiser of each example for finite scores; on the CPU."""
     doubled, _ = _halves(graph, cells, entries)
-    yes = 0.5 * doubled.to(cells)
-    first, second = (yes[:, list(nodes)] for nodes in zip(*graph.scopes, strict=True))
+    beliefs = 0.5 * doubled.to(cells)  # in label 1
+    first, second = (beliefs[:, list(nodes)] for nodes in zip(*graph.scopes, strict=True))
     tables = entries.unflatten(1, (-1, 4))
     most, least = torch.minimum(first, second), (first + second - 1).clamp_min(0.0)
     both = torch.where(tables[..., 0] + tables[..., 3] > tables[..., 1] + tables[..., 2], most, least)
     pairs = torch.stack([1 - first - second + both, second - both, first - both, both], -1)
-    return torch.stack([1 - yes, yes], -1).flatten(1), pairs.flatten(1)
+    return torch.stack([1 - beliefs, beliefs], -1).flatten(1), pairs.flatten(1)
 
 
 def labellings_by_cuts(
     graph: CompiledGraph, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]
 ) -> Int[Tensor, "B N"]:
-    """The best labelling where the maximiser is one; else one that no change of a single label improves."""
+    """Return the best labelling if the maximiser is one, else one that no change of a single label improves."""
     return _halves(graph, cells, entries)[1]
 
 
 def _halves(graph: CompiledGraph, cells: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
+    """Return twice the beliefs in label 1, and labellings."""
     from gspen_ner.kernels.loops import minimum_cut  # compiled on first use
 
     scores, tables = (rows.detach().double().cpu().contiguous().numpy() for rows in (cells, entries))

@@ -1,7 +1,7 @@
-"""Chain inference on the CPU by compiled loops: torch tensors in and out of `loops`.
+"""Chain inference on the CPU by the compiled loops of `loops`.
 
-numba is imported with the first inference, not with the package. Small array work, exp included, is numpy's:
-a call of it costs a fraction of one of torch's, and it never depends on the thread that runs it.
+numba is imported with the first inference, not with the package. Small array operations, including exp, use
+numpy: its calls have a fraction of the overhead of torch's, and do not depend on the thread.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gspen_ner.kernels.loops import EDGES, LOG_PARTITION, NODES
 from gspen_ner.kernels.reference import poisoned_rows
 from gspen_ner.kernels.thread_pool import over_rows
 
-MAX_LOST_MASS = 1e-8  # what underflow may take from a row before it is done again more carefully
-FLOAT32_MAX_LENGTH = 1000  # roundings add up: longer float32 chains are computed in float64
-MODERATE_SCORE = 15.0  # float32 scores up to here are exponentiated as they are
-FORBIDDEN_DEPTH = 5000.0  # scores further below the highest are taken for masks, such as -10,000
-INTERLEAVED_MIN_ROWS = 8  # rows from which the vectors over the batch are long enough to pay
+MAX_LOST_MASS = 1e-8  # probability mass of a row that may underflow before it is recomputed more precisely
+FLOAT32_MAX_LENGTH = 1000  # longer float32 chains are computed in float64, since rounding errors add up
+MODERATE_SCORE = 15.0  # float32 scores up to this are exponentiated without subtracting the maximum
+FORBIDDEN_DEPTH = 5000.0  # scores further below the maximum are treated as masks, such as -10,000
+INTERLEAVED_MIN_ROWS = 8  # number of rows from which vector operations over the batch are faster
 
 _WANTED = {"log_partition": LOG_PARTITION, "nodes": NODES, "edges": EDGES}
 
 
 class NumbaBackend:
-    """Scaled forward-backward; rows that underflow are redone in float64, and if need be in log space."""
+    """Scaled forward-backward; rows that underflow are recomputed in float64, then in log space if needed."""
 
     name = "numba"
 
@@ -88,7 +88,7 @@ class NumbaBackend:
         scores, tags = np.empty(len(nodes)), np.full(nodes.shape[:2], -1)
         loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), _array(lengths))
         over_rows(lambda start, stop: loop(*inputs, start, stop, scores, tags), *_work(nodes))
-        if np.isnan(inputs[1]).any():  # unlike one among the nodes, the loops' maximum passes it by
+        if np.isnan(inputs[1]).any():  # the loops detect NaN among the nodes, but not among the edges
             scores[poisoned_rows(nodes, edges, lengths).numpy()] = np.nan
         return torch.from_numpy(scores), torch.from_numpy(tags)
 
@@ -107,7 +107,7 @@ class NumbaBackend:
         return torch.from_numpy(tags)
 
     def _scaled(self, nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, wanted: int) -> Any:
-        """Log partition and the wanted marginals, in the dtype of the input."""
+        """Return the log partition and the requested marginals, in the dtype of the input."""
         batch, length, labels = nodes.shape
         narrow = nodes.dtype == np.float32 and length <= FLOAT32_MAX_LENGTH
         dtype = np.float32 if narrow else np.float64
@@ -121,7 +121,7 @@ class NumbaBackend:
         loop, inputs = self._loop("scaled_forward_backward", weights, tables, tops, lengths)
         over_rows(lambda start, stop: loop(*inputs, start, stop, wanted, limit, *outputs), *_work(nodes))
         if wanted == EDGES and tables.shape[1] == 1:
-            with np.errstate(invalid="ignore", over="ignore"):  # in rows that are redone below
+            with np.errstate(invalid="ignore", over="ignore"):  # in rows that are recomputed below
                 pairs *= tables
         sums = [
             log_z,
@@ -131,12 +131,11 @@ class NumbaBackend:
         trusted &= ~lost
         if not trusted.all():
             rows = np.flatnonzero(~trusted)
-            redo = self._scaled if narrow else self._in_log_space
-            for result, better in zip(
-                sums, redo(*_rows_in_doubles(nodes, edges, lengths, rows), wanted), strict=True
-            ):
+            recompute = self._scaled if narrow else self._in_log_space
+            better = recompute(*_rows_in_doubles(nodes, edges, lengths, rows), wanted)
+            for result, update in zip(sums, better, strict=True):
                 if result is not None:
-                    result[rows] = better
+                    result[rows] = update
         return sums
 
     def _in_log_space(self, nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, wanted: int) -> Any:
@@ -147,7 +146,7 @@ class NumbaBackend:
     def _loop(
         self, name: str, nodes: np.ndarray, edges: np.ndarray, *rest: np.ndarray
     ) -> tuple[Callable, tuple]:
-        """The loop that suits the batch, and its inputs: rows together if they share their tables."""
+        """Return the faster loop for the batch, and its inputs: rows are interleaved if they share tables."""
         if len(edges) > 1 or len(nodes) < INTERLEAVED_MIN_ROWS:
             return getattr(self._loops["rowwise"], name), (nodes, edges, *rest)
         longest_first = np.argsort(-rest[-1], kind="stable")
@@ -155,7 +154,7 @@ class NumbaBackend:
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """A contiguous array, a view of the tensor where possible; half precision becomes single."""
+    """Return a contiguous array, a view of the tensor where possible; half precision becomes float32."""
     tensor = tensor.detach()
     if tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
@@ -183,18 +182,18 @@ def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:
 
 
 def _exponentiate(nodes: np.ndarray, edges: np.ndarray, dtype: type) -> tuple:
-    """exp(nodes - max), exp(edges - max), the maxima that were taken off at each position, and a bound.
+    """Return exp(nodes - max), exp(edges - max), the maxima at each position, and a bound on growth.
 
-    Moderate float32 scores need no maximum taken off: the loops notice what underflows, given the bound
-    on how much a step can multiply a number by. A table that every step uses is exponentiated in float64,
-    since its roundings would add up.
+    No maximum is subtracted from moderate float32 scores: the loops detect underflow, given the bound on the
+    factor by which a step can multiply a number. A shared table is exponentiated in float64, since its rounding
+    errors would add up over the steps.
     """
     tops, growth = np.zeros(nodes.shape[:2]), 1.0
     if dtype == np.float32 and (highest := nodes.max()) <= MODERATE_SCORE:
         weights = np.exp(nodes)
         growth *= np.exp(max(highest, 0.0))
     else:
-        tops = _finite(torch.from_numpy(nodes).amax(2).double().numpy())  # numpy is slow on a short axis
+        tops = _finite(torch.from_numpy(nodes).amax(2).double().numpy())  # numpy is slow over a short axis
         weights = np.exp(nodes - tops[..., None]).astype(dtype, copy=False)
     if edges.shape[1] == 1:
         edges = edges.astype(np.float64)
@@ -206,25 +205,25 @@ def _exponentiate(nodes: np.ndarray, edges: np.ndarray, dtype: type) -> tuple:
 
 
 def _lost_rows(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Rows in which exp lost scores that are low, yet not so low that they can only mean "forbidden".
+    """Return a mask of the rows in which exp of a score underflowed, other than of scores used as masks.
 
-    The loops vouch for what underflows on the way, given that what goes in is whole: a path that loses
-    two numbers to exp would escape them.
+    The loops detect underflow of products, but not of their inputs: a path through two weights that have
+    underflowed would remain undetected.
     """
     floor = 100 * np.finfo(weights.dtype).tiny
-    if not weights.size or weights.min() >= floor:  # the rule
+    if not weights.size or weights.min() >= floor:  # the usual case
         return np.zeros(1, bool)
     lost = (weights < floor) & (scores > np.fmax.reduce(scores, axis=None) - FORBIDDEN_DEPTH)
     return lost.reshape(len(lost), -1).any(1)
 
 
 def _finite(top: np.ndarray) -> np.ndarray:
-    """Maxima that can be subtracted: where everything is forbidden, nothing is."""
+    """Return maxima to subtract: 0 where all scores are forbidden."""
     return np.where(np.isfinite(top), top, 0.0)
 
 
 def _pairs(tables: np.ndarray, batch: int) -> np.ndarray:
-    """Where edge marginals are built: zeros to count in, or the tables themselves, one per position."""
+    """Return the array for edge marginals: zeros for counts, or the tables themselves, one per position."""
     if tables.shape[1] == 1:
         return np.zeros((batch, *tables.shape[1:]), tables.dtype)
     return tables if len(tables) == batch else np.repeat(tables, batch, 0)

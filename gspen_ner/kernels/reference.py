@@ -2,9 +2,8 @@
 
     log Z = log sum_y exp( sum_t nodes[t, y_t] + sum_t edges[t, y_t, y_{t+1}] )
 
-All sums run in float64 (float32 where the device has no wider type), whatever the input's dtype.
-It is the oracle's equal in exactness, the only backend on accelerators, and what gradients of
-marginals are taken through.
+All sums run in float64 (float32 on devices without it), whatever the input's dtype. It is the only backend on
+accelerators, and the one through which gradients of marginals are computed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from gspen_ner.parts import wide_dtype
 
 
 class ReferenceBackend:
-    """Plain torch; see the module's header."""
+    """Chain inference in torch, in log space; see the module's docstring."""
 
     name = "reference"
 
@@ -76,9 +75,9 @@ class ReferenceBackend:
             if edge_marginals is None:
                 return node_grad, None, *boundaries
             shared = edge_marginals.shape[1] == 1
-            at = pairs[:, None] if shared else pairs[..., None]
-            one = present[:, None, 1:] if shared else present[:, 1:, None]
-            rest = (-edge_marginals).flatten(2).scatter_add(2, at, one).view(edge_marginals.shape)
+            indices = pairs[:, None] if shared else pairs[..., None]
+            ones = present[:, None, 1:] if shared else present[:, 1:, None]
+            rest = (-edge_marginals).flatten(2).scatter_add(2, indices, ones).view(edge_marginals.shape)
             edge_grad = weights.to(rest.dtype)[:, None, None, None] * rest
             if len(edges) == 1:
                 edge_grad = edge_grad.sum(0, keepdim=True)
@@ -95,7 +94,7 @@ class ReferenceBackend:
         batch, length, labels = scores.shape
         best = scores.new_full((batch, k, labels), -torch.inf)
         best[:, 0] = scores[:, 0]
-        origins = []  # for each position: [B, k, L], an index into (rank, label) before it
+        origins = []  # for each position: [B, k, L], an index into (rank, label) of the position before
         stay = torch.arange(k * labels, device=nodes.device).view(1, k, labels).expand(batch, k, labels)
         for t in range(1, length):
             ahead = best[..., None] + _table(tables, t - 1)[:, None] + scores[:, t, None, None]
@@ -136,7 +135,7 @@ def _widen(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
     wide = wide_dtype(nodes.device)
     mask = torch.arange(nodes.shape[1], device=nodes.device) < lengths[:, None]
     tables = edges.to(wide)
-    if edges.shape[1] > 1:  # one table per position: those of the padding may hold anything
+    if edges.shape[1] > 1:  # tables per position have arbitrary scores on padding
         tables = torch.where(mask[:, 1:, None, None], tables, 0.0)
     return torch.where(mask[..., None], nodes.to(wide), 0.0), tables, mask
 
@@ -146,31 +145,32 @@ def _table(tables: Tensor, t: int) -> Tensor:
 
 
 def _forward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
-    alphas, kept = [scores[:, 0]], torch.empty_like(scores)
+    alphas, storage = [scores[:, 0]], torch.empty_like(scores)
     for t in range(1, scores.shape[1]):
         step = _log_sum_exp(alphas[-1][:, :, None] + _table(tables, t - 1), 1) + scores[:, t]
-        alphas.append(_keep(torch.where(mask[:, t, None], step, alphas[-1]), kept[:, t]))
+        alphas.append(_store(torch.where(mask[:, t, None], step, alphas[-1]), storage[:, t]))
     return alphas
 
 
 def _backward(scores: Tensor, tables: Tensor, mask: Tensor) -> list[Tensor]:
-    betas, kept = [torch.zeros_like(scores[:, 0])], torch.empty_like(scores)
+    betas, storage = [torch.zeros_like(scores[:, 0])], torch.empty_like(scores)
     for t in range(scores.shape[1] - 1, 0, -1):
         step = _log_sum_exp(_table(tables, t - 1) + (scores[:, t] + betas[-1])[:, None, :], 2)
-        betas.append(_keep(torch.where(mask[:, t, None], step, 0.0), kept[:, t - 1]))
+        betas.append(_store(torch.where(mask[:, t, None], step, 0.0), storage[:, t - 1]))
     return betas[::-1]
 
 
-def _keep(value: Tensor, place: Tensor) -> Tensor:
-    """The value in its place, unless autograd needs it where it is.
+def _store(value: Tensor, storage: Tensor) -> Tensor:
+    """Return the value, copied into the storage unless autograd needs the original.
 
-    Small tensors that stay between large ones that go would make the heap grow by a large one each step.
+    Small tensors allocated between large temporary ones would fragment the heap, which would grow by the size
+    of a large one in each step.
     """
-    return value if value.requires_grad else place.copy_(value)
+    return value if value.requires_grad else storage.copy_(value)
 
 
 def _log_sum_exp(x: Tensor, dim: int) -> Tensor:
-    """Logsumexp whose derivatives stay finite where everything is -inf."""
+    """Return logsumexp, with finite derivatives also where all values are -inf."""
     top = x.detach().amax(dim, keepdim=True)
     top = torch.where(torch.isfinite(top), top, 0.0)
     total = (x - top).exp().sum(dim)
@@ -183,13 +183,13 @@ def _exp_where(present: Tensor, logits: Tensor) -> Tensor:
 
 
 def poisoned_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
-    """Rows with a NaN or +inf, which a maximum can hide."""
+    """Return a mask of the rows with a score of NaN or +inf, which a maximum may not show."""
     scores, tables, _ = _widen(nodes, edges, lengths)
     return (~(scores < torch.inf)).flatten(1).any(1) | (~(tables < torch.inf)).flatten(1).any(1)
 
 
 def fold_boundaries(nodes: Tensor, lengths: Tensor, start: Tensor | None, end: Tensor | None) -> Tensor:
-    """Nodes with the start scores added to each row's first position and the end scores to its last.
+    """Return nodes with start scores added to each row's first position and end scores to its last.
 
     Example:
         >>> fold_boundaries(torch.zeros(1, 3, 2), torch.tensor([2]), None, torch.tensor([0.0, 5.0]))[0, :, 1]
@@ -204,14 +204,14 @@ def fold_boundaries(nodes: Tensor, lengths: Tensor, start: Tensor | None, end: T
 
 
 def tag_indices(tags: Tensor, lengths: Tensor, labels: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The mask of what is no padding, tags with zeros for padding, and tag pairs as table indices."""
+    """Return the mask (False on padding), the tags with 0 on padding, and pairs of tags as table indices."""
     mask = torch.arange(tags.shape[1], device=tags.device) < lengths[:, None]
     tags = tags.masked_fill(~mask, 0)
     return mask, tags, tags[:, :-1] * labels + tags[:, 1:]
 
 
 def score_of_tags(nodes: Tensor, edges: Tensor, mask: Tensor, tags: Tensor, pairs: Tensor) -> Tensor:
-    """`<theta, y>` in the widest float; differentiable."""
+    """Return `<theta, y>` in float64; differentiable."""
     wide = wide_dtype(nodes.device)
     chosen = nodes.gather(2, tags[..., None]).squeeze(2).masked_fill(~mask, 0.0)
     row = torch.arange(len(nodes), device=nodes.device)[:, None] if edges.shape[0] > 1 else 0

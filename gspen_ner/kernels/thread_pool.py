@@ -1,7 +1,7 @@
-"""Rows of a batch split over a few threads, where the batch is large enough to gain from it.
+"""A thread pool that shares the rows of a batch, if the batch is large enough for a speedup.
 
-The pool has as many threads as torch uses, is made on first need, and is made anew in a forked child
-(threads do not survive a fork). It neither reads nor changes any library's thread settings otherwise.
+The pool has as many threads as torch uses. It is created on first use, and again in a forked process, since
+threads do not survive a fork. It does not change the thread settings of any library.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import torch
 
-# Multiply-adds (B * T * L * L) from which a second thread pays. Less than that is done before torch's
-# own threads, which spin for some milliseconds after a parallel operation, give the other core free.
+# Number of multiply-adds (B * T * L * L) from which a second thread is faster. torch's own threads keep
+# their cores busy for some milliseconds after a parallel operation; smaller work is finished before that.
 MIN_WORK = 12_000_000
 
 _pool: ThreadPoolExecutor | None = None
@@ -23,7 +23,13 @@ _lock = threading.Lock()
 
 
 def over_rows(task: Callable[[int, int], None], rows: int, work: int) -> None:
-    """Call `task(start, stop)` so that every row is covered once."""
+    """Call `task(start, stop)` for parts of the rows, in several threads if `work` is large.
+
+    Args:
+        task: processes the rows from start to stop - 1.
+        rows: number of rows.
+        work: approximate number of multiply-adds for all rows.
+    """
     threads = min(torch.get_num_threads(), rows)
     if threads < 2 or work < MIN_WORK:
         task(0, rows)
@@ -43,10 +49,10 @@ def _executor() -> ThreadPoolExecutor:
         return _pool
 
 
-def _forget() -> None:
+def _reset() -> None:
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset)

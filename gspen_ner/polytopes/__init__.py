@@ -1,4 +1,4 @@
-"""The sets that marginals live in: each supplies the same few operations to every solver."""
+"""The sets of marginals that solvers optimise over, all with the same interface (`Polytope`)."""
 
 from gspen_ner.polytopes.chain import Chain
 from gspen_ner.polytopes.local import LocalPolytope

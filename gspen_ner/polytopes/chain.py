@@ -2,7 +2,7 @@
 
     H(p) = sum_t H(p_{t,t+1}) - sum_{inner t} H(p_t)        (exact on a chain; `Simplex` has no edges)
 
-Sentences of different lengths share a batch; what lies behind a sentence's end never changes a result.
+Sentences of different lengths share a batch; scores on padding never change a result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gspen_ner import kernels
 from gspen_ner.kernels.backends import Want
 from gspen_ner.kernels.checks import check_shapes, check_tags
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.polytope import POLYTOPES, Polytope
+from gspen_ner.polytopes.polytope import POLYTOPES, Messages, Polytope
 from gspen_ner.polytopes.simplex import entropies
 
 
@@ -26,7 +26,7 @@ class Chain(Polytope):
     """A batch of linear chains.
 
     Args:
-        lengths: `[B]`, the number of positions of each chain.
+        lengths: `[B]`, number of positions of each chain.
 
     Example:
         >>> chain = Chain(torch.tensor([3, 1]))
@@ -49,16 +49,15 @@ class Chain(Polytope):
         start: Float[Tensor, " L"] | None = None,
         end: Float[Tensor, " L"] | None = None,
     ) -> Parts:
-        """Scores of the chains; start and end scores are folded into the first and last nodes."""
+        """Return the scores of the chains, with start and end scores added to the first and last nodes."""
         return Parts(kernels.fold_boundaries(nodes, self.lengths, start, end), edges)
 
-    def marginals(self, theta: Parts) -> Parts:
-        return self.sums(theta)[1]
-
-    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
+    def log_partition(self, theta: Parts, messages: Messages | None = None) -> Float[Tensor, " B"]:
         return kernels.log_partition(theta.nodes, _edges(theta), self.lengths)
 
-    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
+    def sums(
+        self, theta: Parts, with_edges: bool = True, messages: Messages | None = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
         want: Want = "edges" if with_edges else "nodes"
         log_z, nodes, edges = kernels.forward_backward(theta.nodes, _edges(theta), self.lengths, want)
         assert nodes is not None
@@ -68,19 +67,22 @@ class Chain(Polytope):
         return self.viterbi(theta)[1]
 
     def viterbi(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
-        """The best labelling of each chain with its score."""
+        """Return the score of the best labelling of each chain, and the labelling."""
         return kernels.viterbi(theta.nodes, _edges(theta), self.lengths)
 
     def k_best(self, theta: Parts, k: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K N"]]:
-        """The k best labellings with their scores, best first; -inf and -1 where there are fewer."""
+        """Return the scores of the k best labellings, best first, and the labellings.
+
+        A chain with fewer than k labellings has scores of -inf and labels of -1 for the missing ones.
+        """
         return kernels.k_best(theta.nodes, _edges(theta), self.lengths, k)
 
     def sample(
         self, theta: Parts, count: int = 1, generator: torch.Generator | None = None
     ) -> Int[Tensor, "S B N"]:
-        """Labellings drawn from `p(y) ~ exp <theta, y>`."""
+        """Return `count` labellings drawn from `p(y) ~ exp <theta, y>`."""
         batch, length, _ = theta.nodes.shape
-        device = theta.nodes.device  # drawn on the CPU, so that a seed means the same on every device
+        device = theta.nodes.device  # numbers are drawn on the CPU: a seed gives the same ones for all devices
         uniforms = torch.rand(count, batch, length, generator=generator, dtype=torch.float64)
         uniforms = uniforms.to(device, wide_dtype(device))
         return kernels.sample(theta.nodes, _edges(theta), self.lengths, uniforms)
@@ -102,18 +104,18 @@ class Chain(Polytope):
         length = marginals.nodes.shape[1]
         if marginals.edges is None or marginals.edges.shape[1] != length - 1:
             raise ValueError(
-                "the entropy of a chain needs its edge marginals per position; got "
-                f"{'none' if marginals.edges is None else list(marginals.edges.shape)}. "
-                "Use distribution_entropy(theta), or theta.per_position() before marginals()."
+                "the entropy of a chain needs edge marginals per position, got "
+                f"{'none' if marginals.edges is None else list(marginals.edges.shape)}; "
+                "use distribution_entropy(theta), or marginals(theta.per_position())"
             )
         pairs = entropies(marginals.edges.flatten(2)).sum(1)
-        inner = self.mask(length + 1)[:, 2:]  # positions with a neighbour on both sides, moved by one
+        inner = self.mask(length + 1)[:, 2:]  # True at t - 1 if position t has neighbours on both sides
         nodes = entropies(marginals.nodes)
         single = torch.where(self.lengths == 1, nodes[:, 0], 0.0)
         return pairs - (nodes[:, 1:] * inner).sum(1) + single
 
     def distribution_entropy(self, theta: Parts) -> Float[Tensor, " B"]:
-        """The entropy of `p(y) ~ exp <theta, y>`, with a shared table as well; differentiable."""
+        """Return the entropy of `p(y) ~ exp <theta, y>`, also for shared edge scores; differentiable."""
         wide = theta.map(lambda tensor: tensor.to(wide_dtype(tensor.device)))
         log_z, marginals = self.sums(wide)
         return log_z - wide.dot(marginals)

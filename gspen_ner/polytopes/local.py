@@ -1,15 +1,14 @@
-"""The local polytope: beliefs of nodes, edges and factors that agree where they overlap, on any graph.
+"""The local polytope: locally consistent beliefs of nodes, edges and factors, on any graph.
 
     marginals(theta) = argmax_b <theta, b> + sum_r c_r H(b_r) + sum_p c_p H(b_p),   b locally consistent
 
-The paper's M_L with its fractional entropy (all c = 1), solved by convex message passing: one node's
-messages at a time, or all nodes of a colour. On a graph with loops its points need not be marginals of any
-distribution; on a forest with Bethe numbers they are the exact ones.
+Locally consistent means that the marginals of each factor are the beliefs of its nodes. This is the paper's
+M_L with its fractional entropy (all c = 1), solved by convex message passing. On a graph with loops, a point
+of the set need not be the marginals of any distribution; on a forest with Bethe numbers, results are exact.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
@@ -27,10 +26,10 @@ from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.graph_polytope import GraphPolytope, check_scores
 from gspen_ner.polytopes.polytope import POLYTOPES, Messages
 
-Cut = TypeVar("Cut")
+Cuts = TypeVar("Cuts")
 
-# How far apart, in units of the entropy's weight, the scores of the linear problem are pulled: as far as
-# message passing goes without log space. Getting there in stages was tried, and was no better.
+# The linear problem is solved with scores scaled to this spread, in units of the entropy's weight: the largest
+# for which message passing needs no log space. Increasing it in stages was tried and gave no better results.
 _SHARPNESS = 240.0
 
 
@@ -40,17 +39,18 @@ class LocalPolytope(GraphPolytope):
 
     Args:
         graph: the graph.
-        counting_numbers: `"unit"` (the paper's), `"bethe"` (on forests), or your own.
-        max_sweeps: visits to all nodes in one inference, at most.
-        tolerance: done when no node's belief changes by more than this in a sweep; 0 takes all sweeps.
-        oracle: how linear scores are maximised on a graph with loops (on a forest it is always max-product,
-            an exact labelling). `"lp"`: by linear programming (HiGHS), the true maximum over the local
-            polytope, some milliseconds an example. `"messages"`: by message passing with little
-            entropy, rounded, or the labelling read off it if that scores higher: always a point of the
-            set, near the maximum but not at it, so that gaps without temperature are no bound. `"cut"`:
-            by minimum cuts, the true maximum in a fraction of a millisecond, where all variables are binary
-            and all factors are pairs. Examples with forbidden entries go to the linear program.
-        oracle_sweeps: visits to all nodes by which `"messages"` maximises linear scores.
+        counting_numbers: weights of the entropies: `"unit"` (the paper's), `"bethe"` (for forests), or given
+            numbers.
+        max_sweeps: maximum number of sweeps over all nodes in one inference.
+        tolerance: message passing stops when no belief of a node changes by more than this in a sweep; 0 runs
+            all `max_sweeps` sweeps.
+        oracle: method that maximises linear scores on a graph with loops; a forest always uses exact
+            max-product. `lp`: linear programming (HiGHS), the exact maximum, some milliseconds per
+            example. `messages`: message passing with little entropy, rounded to a point near the maximum; the
+            gap at temperature 0 is then only an estimate. `cut`: minimum cuts, the exact maximum in a fraction
+            of a millisecond per example, for binary variables and pairwise factors only. With `messages` and
+            `cut`, examples with forbidden entries use linear programming.
+        oracle_sweeps: maximum number of sweeps of the oracle `messages`.
 
     Example:
         >>> triangle = FactorGraph.of_edges([2, 2, 2], [(0, 1), (1, 2), (0, 2)])
@@ -72,35 +72,45 @@ class LocalPolytope(GraphPolytope):
     ) -> None:
         super().__init__(graph, counting_numbers)
         if oracle == "cut" and not can_be_cut(self.graph):
-            raise ValueError('oracle="cut" needs variables of two labels and factors over two variables only')
+            raise ValueError(
+                'oracle="cut" needs variables with two labels and factors over two variables only; '
+                'use "lp" or "messages" for this graph'
+            )
         self.max_sweeps, self.tolerance, self.oracle = max_sweeps, tolerance, oracle
         self.oracle_sweeps = oracle_sweeps
-        self._messages: Messages | None = None
 
-    def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
-        start = None if self._messages is None else self._messages.rows
+    def beliefs(
+        self,
+        cells: Float[Tensor, "B cells"],
+        entries: Float[Tensor, "B entries"],
+        messages: Messages | None = None,
+    ) -> Beliefs:
+        start = None if messages is None else messages.values
         if start is not None and len(start) != len(cells):
-            start = None
+            raise ValueError(f"messages must be of {len(cells)} examples like the scores, got {len(start)}")
         beliefs = self._pass(cells, entries, self.max_sweeps, self.tolerance, start)
-        if self._messages is not None and torch.isfinite(beliefs.messages.sum()):
-            self._messages.rows = beliefs.messages
+        if messages is not None and torch.isfinite(beliefs.messages.sum()):
+            messages.values = beliefs.messages
         return beliefs
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
-        """On a forest the best labelling; else the better of two guesses, with no guarantee.
+        """Return the best labelling on a forest, else an approximation without guarantee.
 
-        They take each node's likeliest label: in the marginals, and in the maximiser. With `"cut"`, the
-        maximiser if it is a labelling, else one near it that no change of a single label improves.
+        The approximation takes the most likely label of each node in the marginals or in the maximiser,
+        whichever scores higher. With the oracle `cut`, it is the maximiser if that is a labelling, else a
+        labelling near it that no change of a single label improves.
         """
         if self.graph.is_forest:
             return self._best_on_forest(theta)[1]
         if self.oracle != "cut":
-            return self._better_guess(theta)
+            return self._approximate_argmax(theta)
         cells, entries = self.graph.flatten(theta)
         check_scores(cells, entries)
-        impossible, labels = self._cut(labellings_by_cuts, cells, entries)
-        rows = impossible.nonzero().flatten()
-        return labels.index_copy(0, rows, self._better_guess(theta.select(rows))) if len(rows) else labels
+        forbidden, labels = self._cut(labellings_by_cuts, cells, entries)
+        rows = forbidden.nonzero().flatten()
+        if not len(rows):
+            return labels
+        return labels.index_copy(0, rows, self._approximate_argmax(theta.select(rows)))
 
     def maximiser(self, theta: Parts) -> Parts:
         if self.graph.is_forest:
@@ -111,41 +121,37 @@ class LocalPolytope(GraphPolytope):
         if self.oracle == "lp":
             return self._parts(theta, *solve_linear_programs(self.graph, cells, entries))
         if self.oracle == "cut":
-            impossible, points = self._cut(solve_by_cuts, cells, entries)
-            found = self._parts(theta, *points)
+            forbidden, cut = self._cut(solve_by_cuts, cells, entries)
+            points = self._parts(theta, *cut)
         else:
-            impossible = torch.isneginf(entries).any(1)
-            found = self._near_maximiser(theta, cells, entries)
-        rows = impossible.nonzero().flatten()
+            forbidden = torch.isneginf(entries).any(1)
+            points = self._maximise_by_messages(theta, cells, entries)
+        rows = forbidden.nonzero().flatten()
         if not len(rows):
-            return found
+            return points
         exact = solve_linear_programs(self.graph, cells[rows], entries[rows])
-        return found.merge(rows, self._parts(theta, *exact))
+        return points.merge(rows, self._parts(theta, *exact))
 
-    def _cut(self, by_cuts: Callable[..., Cut], cells: Tensor, entries: Tensor) -> tuple[Tensor, Cut]:
-        """Which examples have something forbidden, and what cuts say of the others (of these, anything)."""
-        impossible = torch.isneginf(entries).any(1) | torch.isneginf(cells).any(1)
-        finite = (rows.masked_fill(impossible[:, None], 0.0) for rows in (cells, entries))
-        return impossible, by_cuts(self.graph, *finite)
+    def _cut(self, method: Callable[..., Cuts], cells: Tensor, entries: Tensor) -> tuple[Tensor, Cuts]:
+        """Return a mask of the examples with forbidden scores, and a result by cuts, valid for the others."""
+        forbidden = torch.isneginf(entries).any(1) | torch.isneginf(cells).any(1)
+        finite = (rows.masked_fill(forbidden[:, None], 0.0) for rows in (cells, entries))
+        return forbidden, method(self.graph, *finite)
 
-    def _better_guess(self, theta: Parts) -> Int[Tensor, "B N"]:
-        """Each node's likeliest label: in the marginals or in the maximiser, whichever scores higher."""
+    def _approximate_argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
+        """Return the most likely labels in the marginals or in the maximiser, whichever scores higher."""
         points = self.sums(theta, with_edges=False)[1], self.maximiser(theta)
         smooth, sharp = (point.nodes.argmax(-1) for point in points)
         better = self.score(theta, sharp) >= self.score(theta, smooth)
         return torch.where(better[:, None], sharp, smooth)
 
-    def _near_maximiser(self, theta: Parts, cells: Tensor, entries: Tensor) -> Parts:
+    def _maximise_by_messages(self, theta: Parts, cells: Tensor, entries: Tensor) -> Parts:
+        """Return the beliefs at a low temperature, or their most likely labels if these score higher."""
         scale = _SHARPNESS * self.counting_numbers.factors.min().item() / _spread(entries).clamp_min(1e-12)
         beliefs = self._pass(cells * scale[:, None], entries * scale[:, None], self.oracle_sweeps, 1e-6)
-        between = self._parts(theta, beliefs.cells, beliefs.entries)
-        labelling = self.vertex(between.nodes.argmax(-1), between)
-        return labelling.where(theta.dot(labelling) >= theta.dot(between), between)
-
-    def warmed(self, messages: Messages) -> LocalPolytope:
-        warm = copy.copy(self)
-        warm._messages = messages
-        return warm
+        point = self._parts(theta, beliefs.cells, beliefs.entries)
+        labelling = self.vertex(point.nodes.argmax(-1), point)
+        return labelling.where(theta.dot(labelling) >= theta.dot(point), point)
 
     def _pass(
         self, cells: Tensor, entries: Tensor, max_sweeps: int, tolerance: float, start: Tensor | None = None
@@ -155,7 +161,7 @@ class LocalPolytope(GraphPolytope):
 
 
 def _spread(rows: Tensor) -> Tensor:
-    """The largest difference between finite entries of each row."""
+    """Return the largest difference between finite entries of each row."""
     if not rows.shape[1]:
         return rows.new_zeros(len(rows))
     low = torch.where(torch.isneginf(rows), torch.inf, rows).amin(1)

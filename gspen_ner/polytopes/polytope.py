@@ -1,12 +1,13 @@
-"""What a solver needs of the set of marginals M.
+"""The interface of the sets of marginals M that solvers work on.
 
     marginals(theta)     = argmax_{p in M} <theta, p> + H(p)
     log_partition(theta) = max_{p in M}    <theta, p> + H(p)
     argmax(theta)        = argmax_{p in M} <theta, p>, as labels
     maximiser(theta)     = the same as a point of M
 
-A polytope holds what a batch's examples share or differ in (lengths, a graph), never scores.
-Values come in the widest float, marginals in the dtype of theta (single, if that is half).
+A polytope holds the structure of a batch (lengths, a mask or a graph), neither scores nor other state.
+Log partitions, scores and entropies are float64 (float32 on devices without it). Marginals have the dtype of
+theta, or float32 if theta is in half precision.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ POLYTOPES: Registry[Polytope] = Registry("polytope")
 
 
 class Messages:
-    """The messages with which an iterative inference ended; None before the first."""
+    """The messages of an iterative inference, from which the next inference on similar scores can start.
 
-    def __init__(self, rows: Tensor | None = None) -> None:
-        self.rows = rows
+    A solver keeps them in its state and passes them to each inference, which updates them in place.
+
+    Args:
+        values: `[B, messages]`, the final messages of the last inference; None before the first one.
+    """
+
+    def __init__(self, values: Tensor | None = None) -> None:
+        self.values = values
 
     def select(self, rows: Int[Tensor, " K"]) -> Messages:
         """Return the messages of some examples."""
-        return Messages(None if self.rows is None else self.rows[rows])
+        return Messages(None if self.values is None else self.values[rows])
 
 
 class Polytope(ABC):
@@ -54,62 +61,63 @@ class Polytope(ABC):
 
     @abstractmethod
     def mask(self, positions: int) -> Bool[Tensor, "B_or_1 N"]:
-        """True where an example has a variable, False on padding up to `positions`."""
+        """Return a mask: True where an example has a variable, False on padding up to `positions`."""
 
     @abstractmethod
-    def marginals(self, theta: Parts) -> Parts:
-        """`argmax <theta, p> + H(p)`, with the edges laid out as those of theta."""
+    def sums(
+        self, theta: Parts, with_edges: bool = True, messages: Messages | None = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
+        """Return the log partition and the marginals, computed in one pass.
 
-    @abstractmethod
-    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
-        """`max <theta, p> + H(p)`; differentiable, its gradient is `marginals`."""
-
-    @abstractmethod
-    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
-        """Log partition and marginals in one pass; edge marginals only if asked for."""
+        Args:
+            theta: scores.
+            with_edges: whether edge marginals are needed; if False, they may be None.
+            messages: start of an iterative inference, updated in place with its final messages; None starts
+                anew. Polytopes with exact inference ignore it.
+        """
 
     @abstractmethod
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
-        """The best labelling; -1 on padding."""
+        """Return the best labelling; -1 on padding."""
 
     @abstractmethod
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
-        """A labelling as marginals, with the edges laid out as those of `like`."""
+        """Return a labelling as marginals, with the edges laid out like those of `like`."""
 
     @abstractmethod
     def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
-        """H(p) of any marginals in the set; differentiable inside it."""
+        """Return H(p) of any marginals in the set; differentiable in the interior."""
 
     @abstractmethod
     def select(self, rows: Int[Tensor, " K"]) -> Polytope:
-        """Some examples of the batch."""
+        """Return the polytope of some examples of the batch."""
+
+    def marginals(self, theta: Parts, messages: Messages | None = None) -> Parts:
+        """Return `argmax <theta, p> + H(p)`, with the edges laid out like those of theta; see `sums`."""
+        return self.sums(theta, messages=messages)[1]
+
+    def log_partition(self, theta: Parts, messages: Messages | None = None) -> Float[Tensor, " B"]:
+        """Return `max <theta, p> + H(p)`, whose gradient in theta is `marginals`; see `sums`."""
+        return self.sums(theta, with_edges=False, messages=messages)[0]
 
     @abstractmethod
     def join(self, others: Sequence[Any]) -> Polytope:
         """Return this batch and others of the same class as one batch."""
 
     def maximiser(self, theta: Parts) -> Parts:
-        """A point that maximises `<theta, p>`, Frank-Wolfe's target: the best labelling, if there is one."""
+        """Return a point that maximises `<theta, p>`: by default the best labelling as a vertex."""
         return self.vertex(self.argmax(theta), theta)
 
-    def warmed(self, messages: Messages) -> Polytope:
-        """Return the same set for a sequence of similar scores, which may start where the last ended.
-
-        Args:
-            messages: where the last inference ended; a solver keeps it in its state.
-        """
-        return self
-
     def expand(self, scores: Parts) -> Parts:
-        """Scores whose marginals determine the entropy (a chain needs a table per position)."""
+        """Return scores in the layout whose marginals determine the entropy: on a chain, edges per position."""
         return scores
 
     def score(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """`<theta, y>` of given labellings; differentiable in theta."""
+        """Return `<theta, y>` of given labellings; differentiable in theta."""
         return theta.dot(self.vertex(labels, theta))
 
     def log_likelihood(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """Score - log_partition: the log probability of given labellings; differentiable in theta."""
+        """Return the log probability of given labellings, score - log_partition; differentiable in theta."""
         score = self.score(theta, labels)
         check_gold(score)
         return score - self.log_partition(theta)

@@ -1,4 +1,4 @@
-"""Independent variables: the product of simplices that Unary models and SPENs infer over.
+"""Independent variables: the product of simplices, for Unary models and SPENs.
 
 marginals(theta) = softmax(theta) of every node;   H(p) = - sum_i sum_l p_i(l) log p_i(l)
 """
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from gspen_ner.kernels.checks import check_possible, check_tags
 from gspen_ner.parts import Parts, wide_dtype
-from gspen_ner.polytopes.polytope import POLYTOPES, Polytope
+from gspen_ner.polytopes.polytope import POLYTOPES, Messages, Polytope
 
 
 @POLYTOPES.register("simplex", given=["mask"])
 class Simplex(Polytope):
-    """One probability simplex per node; edges, if there are any, are ignored.
+    """One probability simplex per node; edges are ignored.
 
     Args:
-        mask: `[B, N]`, True where an example has a variable.
+        mask: `[B, N]`, True where an example has a variable, False on padding.
 
     Example:
         >>> simplex = Simplex(torch.ones(1, 2, dtype=torch.bool))
@@ -35,13 +35,9 @@ class Simplex(Polytope):
     def mask(self, positions: int) -> Bool[Tensor, "B N"]:
         return self.present
 
-    def marginals(self, theta: Parts) -> Parts:
-        return self.sums(theta)[1]
-
-    def log_partition(self, theta: Parts) -> Float[Tensor, " B"]:
-        return self.sums(theta)[0]
-
-    def sums(self, theta: Parts, with_edges: bool = True) -> tuple[Float[Tensor, " B"], Parts]:
+    def sums(
+        self, theta: Parts, with_edges: bool = True, messages: Messages | None = None
+    ) -> tuple[Float[Tensor, " B"], Parts]:
         scores = self._scores(theta)
         log_z = scores.logsumexp(-1).sum(1)
         self._check(log_z, scores)
@@ -54,10 +50,10 @@ class Simplex(Polytope):
         return scores.argmax(-1).masked_fill(~self.present, -1)
 
     def vertex(self, labels: Int[Tensor, "B N"], like: Parts) -> Parts:
-        inside = labels.masked_fill(~self.present, 0)
+        labels = labels.masked_fill(~self.present, 0)
         lengths = torch.full(labels.shape[:1], labels.shape[1], device=labels.device)
-        check_tags(like.nodes, lengths, inside)
-        return Parts(Parts.one_hot(inside, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
+        check_tags(like.nodes, lengths, labels)
+        return Parts(Parts.one_hot(labels, self.present, like.nodes.shape[-1], like.nodes.dtype).nodes)
 
     def entropy(self, marginals: Parts) -> Float[Tensor, " B"]:
         return entropies(marginals.nodes).sum(1)
@@ -73,7 +69,7 @@ class Simplex(Polytope):
         check_possible(values, scores, scores.new_zeros(1, 1, labels, labels), torch.full((batch,), nodes))
 
     def _scores(self, theta: Parts) -> Tensor:
-        """Node scores; padding is one certain label, which adds nothing to log Z."""
+        """Return the node scores; on padding, label 0 is certain, which adds zero to log Z."""
         wide = theta.nodes.to(wide_dtype(theta.nodes.device))
         certain = torch.full_like(wide, -torch.inf)
         certain[..., 0] = 0.0
@@ -81,11 +77,11 @@ class Simplex(Polytope):
 
 
 def entropies(probabilities: Float[Tensor, "... L"]) -> Float[Tensor, ...]:
-    """- sum p log p over the last axis, in the widest float, with a finite derivative at zero."""
+    """Return - sum p log p over the last axis, in float64, with a finite derivative at zero."""
     return entropy_shares(probabilities).sum(-1)
 
 
 def entropy_shares(probabilities: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """- p log p of each, likewise."""
+    """Return - p log p of each probability, in float64, with a finite derivative at zero."""
     wide = probabilities.to(wide_dtype(probabilities.device))
     return -(wide * wide.clamp_min(torch.finfo(torch.float32).tiny).log())

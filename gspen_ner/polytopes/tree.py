@@ -2,7 +2,8 @@
 
     H(p) = sum_p H(p_p) + sum_r (1 - degree_r) H(p_r)                        (exact on a forest)
 
-Messages go from the leaves to the roots and back, once. On a chain it is `Chain`.
+Messages pass once from the leaves to the roots and once back. For a graph that is a chain, results equal
+those of `Chain`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from gspen_ner.kernels.beliefs import Beliefs, Sweeps
 from gspen_ner.kernels.messages import pass_messages
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.graph_polytope import GraphPolytope
-from gspen_ner.polytopes.polytope import POLYTOPES
+from gspen_ner.polytopes.polytope import POLYTOPES, Messages
 
 
 @POLYTOPES.register("tree", given=["graph"])
 class Tree(GraphPolytope):
-    """A factor graph without loops, whose factors may join any number of variables.
+    """A factor graph without loops, with factors over any number of variables.
 
     Args:
-        graph: the graph; one with a loop is refused.
+        graph: the graph; a graph with a loop raises a ValueError.
 
     Example:
         >>> import torch
@@ -38,17 +39,23 @@ class Tree(GraphPolytope):
         graph = graph.compile() if isinstance(graph, FactorGraph) else graph
         depths = graph.index.depths
         if depths is None:
-            raise ValueError("the graph has a loop, so it is no tree; use LocalPolytope")
+            raise ValueError("Tree needs a graph without loops, this graph has one; use LocalPolytope")
         super().__init__(graph, "bethe")
         levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
-        self._there_and_back = Sweeps([*levels[:0:-1], *levels], most=1, tolerance=0.0, exact=True)
+        to_roots_and_back = [*levels[:0:-1], *levels]
+        self._sweeps = Sweeps(to_roots_and_back, max_sweeps=1, tolerance=0.0, exact=True)
 
-    def beliefs(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]) -> Beliefs:
-        return pass_messages(self.graph, self.counting_numbers, cells, entries, self._there_and_back)
+    def beliefs(
+        self,
+        cells: Float[Tensor, "B cells"],
+        entries: Float[Tensor, "B entries"],
+        messages: Messages | None = None,
+    ) -> Beliefs:
+        return pass_messages(self.graph, self.counting_numbers, cells, entries, self._sweeps)
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:
         return self.best(theta)[1]
 
     def best(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
-        """The best labelling of each example with its score."""
+        """Return the score of the best labelling of each example, and the labelling."""
         return self._best_on_forest(theta)

@@ -1,6 +1,7 @@
-"""Algorithms that maximise an objective over a polytope, and the one loop that runs them.
+"""Algorithms that maximise an objective over a polytope, and the loop that runs them.
 
-Each module of this room that defines a solver registers it in `SOLVERS`, and is found by itself.
+Every module in this folder is imported automatically, so a solver that registers itself in `SOLVERS` is
+available by its name in recipes.
 """
 
 import importlib

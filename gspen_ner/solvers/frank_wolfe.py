@@ -1,14 +1,14 @@
-"""Frank-Wolfe: walk towards the vertex that the linearised objective likes best.
+"""Frank-Wolfe: move towards the point that maximises the linearised objective.
 
     s = argmax_{s in M} <grad F(p), s>,      p <- p + gamma (s - p)           (the paper's algorithm 1)
 
-Without entropy s is a best labelling (Viterbi on a chain). The entropy's gradient is infinite at
-vertices, so with a temperature tau > 0 the default is the generalised step that keeps the entropy out of
-the linearisation, s = marginals((f + cost + grad T(p)) / tau), an interior point; `oracle="vertex"` is the
-paper's, with the logarithm of zero cut off at the smallest float32.
+At temperature 0, s is a best labelling (Viterbi on a chain). The entropy's gradient is infinite at vertices,
+so at a temperature tau > 0 the default is a generalised step that does not linearise the entropy,
+s = marginals((f + cost + grad T(p)) / tau), an interior point. `oracle="vertex"` is the paper's step, with
+the logarithm of zero replaced by that of the smallest positive float32.
 
-The gap is Frank and Wolfe's: F(p) plus it bounds the maximum where F is concave. With entropy a
-chain needs edge marginals per position, so memory then grows with B * T * L * L.
+The gap is the Frank-Wolfe gap: where F is concave, F(p) + gap bounds the maximum. With entropy, a chain needs
+edge marginals per position, which take B * T * L * L numbers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from gspen_ner.solvers.state import SolverState
 
 @dataclass(frozen=True)
 class FrankWolfeState(SolverState):
-    """An iterate, the term's gradient there, the point it looks towards, and how curved the way is."""
+    """An iterate with the direction of its next step."""
 
     term_grad: Parts
     target: Parts
+    """s, the maximiser of the linearised objective."""
     curvature: Float[Tensor, " B"]
+    """Curvature of the quadratic model of F between p and s."""
 
 
 @SOLVERS.register("frank_wolfe")
@@ -42,22 +44,22 @@ class FrankWolfe:
     """Frank-Wolfe (conditional gradient) steps.
 
     Args:
-        schedule: `"line_search"` (the step that maximises a quadratic model of F whose curvature is
-            doubled until F rises as the model says; F never falls), or `"harmonic"` (1 / t, the paper's;
-            its first step forgets the start).
-        oracle: what to walk towards where the temperature is positive: the `"smooth"` maximiser with
-            entropy, or a `"vertex"`.
-        start: where to start without temperature: at the base model's `"marginals"`, or at its
-            `"maximiser"`, which is where a term that is zero ends, and costs no sums.
+        schedule: sizes of the steps. `line_search`: maximise a quadratic model of F, and double its curvature
+            until F increases as predicted, so that F never decreases. `harmonic`: 1 / t in step t, the
+            paper's schedule; the first step replaces the start.
+        oracle: direction of a step at a positive temperature: towards the maximiser with entropy (`smooth`),
+            or towards a best labelling (`vertex`, the paper's).
+        start: first iterate at temperature 0: the base model's `marginals`, or its `maximiser`, which is
+            the solution for a zero term and needs no marginal inference.
 
     Example:
         >>> from gspen_ner import Context, Sharpness, Simplex, solve
-        >>> here = torch.ones(1, 1, dtype=torch.bool)
+        >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> term = Sharpness(num_labels=2)
         >>> _ = torch.nn.init.ones_(term.weight)
-        >>> objective = Objective(Parts(torch.tensor([[[1.0, 0.0]]])), Simplex(here), term, Context(here))
+        >>> objective = Objective(Parts(torch.tensor([[[1.0, 0.0]]])), Simplex(mask), term, Context(mask))
         >>> solution = solve(objective, FrankWolfe(), max_steps=200, tolerance=1e-6)
-        >>> round(float(solution.marginals.nodes[0, 0, 0]), 2)  # softmax alone says 0.73
+        >>> round(float(solution.marginals.nodes[0, 0, 0]), 2)  # 0.73 without the term
         0.84
     """
 
@@ -76,37 +78,36 @@ class FrankWolfe:
 
     def init(self, objective: Objective) -> FrankWolfeState:
         messages = Messages()
-        objective = objective.warmed(messages)
         if objective.temperature == 0 and self.start == "maximiser":
             start = objective.polytope.maximiser(objective.linear)
         else:
-            start = objective.polytope.marginals(objective.linear * (1 / (objective.temperature or 1.0)))
+            theta = objective.linear * (1 / (objective.temperature or 1.0))
+            start = objective.polytope.marginals(theta, messages)
         state = self._evaluate(objective, start, messages)
         return replace(state, curvature=state.gap.clamp_min(torch.finfo(torch.float32).tiny))
 
     def step(self, objective: Objective, state: FrankWolfeState, number: int) -> FrankWolfeState:
-        objective = objective.warmed(state.messages)
         if self.schedule == "harmonic":
             gamma = torch.full_like(state.value, 1 / number)
-            return self._evaluate(objective, self._towards(state, gamma), state.messages)
+            return self._evaluate(objective, self._move(state, gamma), state.messages)
         gamma = (state.gap / state.curvature).clamp_max(1.0)
-        tried = self._evaluate(objective, self._towards(state, gamma), state.messages)
-        rise = objective.pool(tried.value - state.value)
+        candidate = self._evaluate(objective, self._move(state, gamma), state.messages)
+        rise = objective.pool(candidate.value - state.value)
         model = gamma * state.gap - 0.5 * gamma**2 * state.curvature
         rounding = torch.finfo(state.marginals.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
         accepted = (rise >= 0) & (rise >= model - rounding)
-        tried = replace(tried, curvature=state.curvature * 0.7)
-        state = tried.where(accepted, replace(state, curvature=state.curvature * 2))
+        candidate = replace(candidate, curvature=state.curvature * 0.7)
+        state = candidate.where(accepted, replace(state, curvature=state.curvature * 2))
         return replace(state, moved=accepted)
 
     def finish(
         self, objective: Objective, state: FrankWolfeState
     ) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
-        """Theta: the linearised scores at the iterate, over the temperature if there is one."""
+        """Return theta (the linearised scores at the iterate, divided by a positive temperature), p and F(p)."""
         theta = (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
         return theta, state.marginals, state.value
 
-    def _towards(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
+    def _move(self, state: FrankWolfeState, gamma: Tensor) -> Parts:
         return state.marginals * (1 - gamma) + state.target * gamma
 
     def _evaluate(self, objective: Objective, marginals: Parts, messages: Messages) -> FrankWolfeState:
@@ -118,7 +119,7 @@ class FrankWolfe:
             entropy, entropy_grad = _entropy_and_grad(objective, marginals)
             value = value + tau * entropy
         if tau > 0 and self.oracle == "smooth":
-            target = polytope.marginals(slope * (1 / tau))
+            target = polytope.marginals(slope * (1 / tau), messages)
             gap = slope.dot(target - marginals) + tau * (polytope.entropy(target) - entropy)
         else:
             slope = slope + entropy_grad * tau if tau > 0 else slope

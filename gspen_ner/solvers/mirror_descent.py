@@ -4,13 +4,13 @@ With theta = scale * (f + cost) + dual and p = marginals(theta), the exact proxi
 
     theta <- (1 - e tau) theta + e (f + cost + grad T(p)),      e = eta / (1 + eta tau)
 
-tau being the temperature (the paper's algorithm 2, with the logarithm of p never taken). For tau > 0 it
-leaves the scale at 1 / tau, so only the term's own part, `dual`, changes: masks of -inf stay in f, a
-shared transition table stays shared, and a zero term is the base model at once. With tau = 0 the scale
-grows and p sharpens towards the best labelling.
+where tau is the temperature. This is the paper's algorithm 2 without logarithms of p. For tau > 0, the scale
+stays 1 / tau and only `dual`, the contribution of the term, changes: scores of -inf stay in f, a shared
+transition table stays shared, and a zero term gives the base model's marginals without a step. With tau = 0,
+the scale grows and p approaches the best labelling.
 
-The gap is tau KL(p || marginals((f + cost + grad T(p)) / tau)), zero exactly at stationary points
-and a bound of the suboptimality for concave T; with tau = 0 it is the Frank-Wolfe gap.
+The gap is tau KL(p || marginals((f + cost + grad T(p)) / tau)), which is zero exactly at stationary points
+and bounds the suboptimality if T is concave; with tau = 0 it is the Frank-Wolfe gap.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ MAX_STEP_SIZE = 1e4
 
 @dataclass(frozen=True)
 class MirrorState(SolverState):
-    """An iterate in its dual form, where it goes from there, and the step size that is tried next."""
+    """An iterate in dual form, with the direction and size of its next step."""
 
     dual: Parts
     scale: float | Float[Tensor, " B"]
     direction: Parts
-    """grad T(p) - tau * dual: dual + e * direction is the next one."""
+    """grad T(p) - tau * dual; the next dual is dual + e * direction."""
     log_partition: Float[Tensor, " B"]
     step_size: Float[Tensor, " B"]
+    """eta of the next step."""
 
 
 @SOLVERS.register("mirror_descent")
 @dataclass(frozen=True)
 class MirrorDescent:
-    """Mirror descent with the entropy of the polytope as its distance.
+    """Mirror descent with the entropy of the polytope as distance.
 
     Args:
         step_size: eta, the size of the first step.
-        schedule: `"backtracking"` (halve the step when F rises by less than KL(p', p) / (2 eta), lengthen
-            it by half after a success; F never falls), or `"sqrt"` (eta / sqrt(t), the paper's).
+        schedule: sizes of the following steps. `backtracking`: halve the size when F increases by less than
+            KL(p', p) / (2 eta), multiply it by 1.5 after an increase, so that F never decreases.
+            `sqrt`: eta / sqrt(t) in step t, the paper's schedule.
 
     Example:
         >>> from gspen_ner import Context, Sharpness, Simplex, solve
-        >>> here = torch.ones(1, 1, dtype=torch.bool)
+        >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> term = Sharpness(num_labels=2)
         >>> _ = torch.nn.init.ones_(term.weight)
-        >>> objective = Objective(Parts(torch.tensor([[[1.0, 0.0]]])), Simplex(here), term, Context(here))
+        >>> objective = Objective(Parts(torch.tensor([[[1.0, 0.0]]])), Simplex(mask), term, Context(mask))
         >>> solution = solve(objective, MirrorDescent(), max_steps=200, tolerance=1e-6)
-        >>> round(float(solution.marginals.nodes[0, 0, 0]), 2)  # softmax alone says 0.73
+        >>> round(float(solution.marginals.nodes[0, 0, 0]), 2)  # 0.73 without the term
         0.84
     """
 
@@ -81,9 +83,7 @@ class MirrorDescent:
         wide = wide_dtype(nodes.device)
         step_size = torch.full((len(nodes),), self.step_size, dtype=wide, device=nodes.device)
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
-        messages = Messages()
-        objective = objective.warmed(messages)
-        state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size, messages)
+        state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size, Messages())
         state = replace(state, dual=state.direction * 0.0)
         return replace(state, gap=self._gap(objective, state))
 
@@ -93,19 +93,18 @@ class MirrorDescent:
         e = eta / (1 + eta * tau)
         scale = state.scale if tau > 0 else state.scale + e
         dual = state.dual + state.direction * e
-        objective = objective.warmed(state.messages)
-        tried = self._evaluate(objective, scale, dual, state.step_size, state.messages)
+        candidate = self._evaluate(objective, scale, dual, state.step_size, state.messages)
         if not self.monotone:
-            return replace(tried, gap=self._gap(objective, tried))
-        rise = objective.pool(tried.value - state.value)
-        distance = objective.pool(self._divergence(objective, tried, state, e))
+            return replace(candidate, gap=self._gap(objective, candidate))
+        rise = objective.pool(candidate.value - state.value)
+        distance = objective.pool(self._divergence(objective, candidate, state, e))
         rounding = torch.finfo(state.dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
         accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
         longer = torch.where(rise > 0, (eta * 1.5).clamp_max(MAX_STEP_SIZE), eta)
-        tried = replace(tried, step_size=longer, gap=self._gap(objective, tried))
+        candidate = replace(candidate, step_size=longer, gap=self._gap(objective, candidate))
         if accepted.all():
-            return tried
-        return replace(tried.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
+            return candidate
+        return replace(candidate.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
 
     def finish(self, objective: Objective, state: MirrorState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
         theta = objective.linear * state.scale + state.dual
@@ -120,10 +119,13 @@ class MirrorDescent:
         step_size: Tensor,
         messages: Messages,
     ) -> MirrorState:
-        """F at marginals(theta), with H = log Z - <theta, p> spelt out so that nothing large cancels."""
+        """Return the state at marginals(theta).
+
+        F is computed with H = log Z - <theta, p> inserted, so that no large numbers cancel.
+        """
         tau = objective.temperature
         theta = objective.linear * scale + dual
-        log_z, marginals = objective.polytope.sums(theta, objective.reads_edges or tau == 0)
+        log_z, marginals = objective.polytope.sums(theta, objective.reads_edges or tau == 0, messages)
         term, term_grad = objective.term_value_and_grad(marginals)
         value = term + (tau * (log_z - dual.inner(marginals)) if tau > 0 else objective.linear.dot(marginals))
         return MirrorState(
@@ -142,7 +144,7 @@ class MirrorDescent:
     def _divergence(
         self, objective: Objective, new: MirrorState, old: MirrorState, e: Tensor
     ) -> Float[Tensor, " B"]:
-        """KL(p_new || p_old), where theta has moved by e * direction (and e * linear without entropy)."""
+        """Return KL(p_new || p_old) after a step of theta by e * direction (plus e * linear if tau = 0)."""
         shift = old.direction.inner(new.marginals)
         if objective.temperature == 0:
             shift = shift + objective.linear.dot(new.marginals)
@@ -156,5 +158,5 @@ class MirrorDescent:
         else:
             ahead = objective.linear * (1 / tau) + state.dual + state.direction * (1 / tau)
             shift = state.direction.inner(state.marginals)
-            gap = tau * (polytope.log_partition(ahead) - state.log_partition) - shift
+            gap = tau * (polytope.log_partition(ahead, state.messages) - state.log_partition) - shift
         return objective.pool(gap).clamp_min(0.0)

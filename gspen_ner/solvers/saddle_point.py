@@ -1,4 +1,4 @@
-"""NLStruct's own inference: a saddle point in beliefs, slack and multipliers, by Chambolle and Pock's steps.
+"""NLStruct's own inference: a saddle point in marginals, slack and multipliers, by Chambolle and Pock's steps.
 
     min_lambda max_{y, p in M}  T'(y) + <lambda, f * p - y> + <cost, p> + temperature * H(p)
 
@@ -6,9 +6,9 @@
     y      <- y + eta (grad T'(y) - lambda)
     p      <- argmax <lambda * f + cost, p> + temperature * H(p) - KL(p, p_before) / eta
 
-The result is the average of p over the last iterations, as NLStruct's authors have it. T' need not be
-concave, so nothing guarantees convergence: the gap tells how far the constraint y = f * p and the slack's
-own optimality grad T'(y) = lambda are from holding.
+The result is the average of p over the last iterations, as in NLStruct's paper. T' need not be concave, so
+convergence is not guaranteed. The gap is the distance from the constraint y = f * p and from the optimality
+of the slack, grad T'(y) = lambda.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from gspen_ner.terms.nlstruct import NLStruct
 
 @dataclass(frozen=True)
 class SaddleState(SolverState):
-    """An iterate of all three, where they were extrapolated to, and the average so far (`marginals`)."""
+    """An iterate of marginals, slack and multipliers; `marginals` is the average of the iterates so far."""
 
     iterate: Parts
     theta: Parts
-    """The scores that the iterate is the marginals of."""
+    """The scores of which the iterate is the marginals."""
     slack: Parts
     multipliers: Parts
     violation: Parts
@@ -47,18 +47,18 @@ class SaddleState(SolverState):
 @SOLVERS.register("saddle_point")
 @dataclass(frozen=True)
 class SaddlePoint:
-    """Primal-dual steps for an objective whose term is `NLStruct`.
+    """Primal-dual steps for an objective with the term `NLStruct`.
 
     Args:
-        average_after: number of steps before averaging starts; the default is for `max_steps=100`.
-        step_size: size of all three updates, relative to what the largest score allows.
+        average_after: number of steps before averaging starts; choose about half of `max_steps`.
+        step_size: size of all three updates, relative to the largest size for which the steps are stable.
 
     Example:
         >>> from gspen_ner import Context, NLStruct, Simplex, solve
-        >>> here = torch.ones(1, 1, dtype=torch.bool)
+        >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> potentials = Parts(torch.tensor([[[1.0, -1.0]]]))
         >>> term = NLStruct(num_labels=2, num_nodes=1)
-        >>> objective = Objective(potentials, Simplex(here), term, Context(here))
+        >>> objective = Objective(potentials, Simplex(mask), term, Context(mask))
         >>> solve(objective, SaddlePoint(), max_steps=100).marginals.nodes.argmax(-1)
         tensor([[0]])
     """
@@ -72,14 +72,17 @@ class SaddlePoint:
 
     def prepare(self, objective: Objective) -> Objective:
         if not isinstance(objective.term, NLStruct):
-            raise ValueError(f"SaddlePoint solves NLStruct's term only, got {type(objective.term).__name__}")
+            raise ValueError(
+                f"SaddlePoint needs the term NLStruct, got {type(objective.term).__name__}; "
+                "use MirrorDescent or FrankWolfe for other terms"
+            )
         return replace(objective, potentials=objective.polytope.expand(objective.potentials))
 
     def init(self, objective: Objective) -> SaddleState:
         term, f = _term(objective), objective.potentials
         theta = objective.linear * (1 / (objective.temperature or 1.0))
         messages = Messages()
-        marginals = objective.polytope.warmed(messages).marginals(theta)
+        marginals = objective.polytope.marginals(theta, messages)
         slack = term.collect(f, marginals)
         value, multipliers = term.transform_and_grad(slack)
         scores = term.collect(f, marginals.map(torch.ones_like))
@@ -107,7 +110,7 @@ class SaddlePoint:
         scores = term.collect(f, multipliers)
         scores = scores if objective.cost is None else scores + objective.cost
         theta = (state.theta + scores * eta) * (1 / (1 + eta * objective.temperature))
-        iterate = objective.polytope.warmed(state.messages).marginals(theta)
+        iterate = objective.polytope.marginals(theta, state.messages)
         before, after = (term.collect(f, p) for p in (state.iterate, iterate))
         violation = after - slack
         gap = (violation.inner(violation) + pull.inner(pull)).sqrt()
@@ -130,7 +133,7 @@ class SaddlePoint:
         )
 
     def finish(self, objective: Objective, state: SaddleState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
-        """Theta: the linearised scores at the average."""
+        """Return theta (the linearised scores at the average), the average p and F(p)."""
         value, grad = objective.term_value_and_grad(state.marginals)
         value = value + objective.linear.dot(state.marginals)
         tau = objective.temperature
@@ -145,7 +148,7 @@ def _term(objective: Objective) -> NLStruct:
 
 
 def _cost(objective: Objective, marginals: Parts) -> Float[Tensor, " B"]:
-    """The part of the objective that is linear in p by itself."""
+    """Return <cost, p>."""
     if objective.cost is None:
         device = marginals.nodes.device
         return torch.zeros(len(marginals.nodes), dtype=wide_dtype(device), device=device)

@@ -1,10 +1,10 @@
-"""The one loop that runs every solver, with convergence for each example by itself.
+"""The loop that runs every solver, with convergence checked for each example.
 
-    find p in M with F(p) as large as the solver can make it
+    maximise F(p) over p in M
 
-An example (or, where a term couples sentences, a document) that has converged is taken out of the batch,
-with its dropout masks and step size, so a result does not depend on batch-mates. Not converging within
-`max_steps` is no error: `Solution` says so.
+A converged example (a document, if a term couples sentences) is removed from the batch together with its
+dropout masks and step size, so its result does not depend on the other examples. Examples that do not
+converge within `max_steps` are marked in the `Solution`; this is not an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STOP: Stop = "gap"
 
 @runtime_checkable
 class Solver(Protocol):
-    """An algorithm: a small frozen configuration that makes and advances states.
+    """An algorithm: an immutable configuration with methods that create and advance states.
 
     Example:
         >>> from gspen_ner import FrankWolfe, MirrorDescent
@@ -38,19 +38,22 @@ class Solver(Protocol):
 
     @property
     def monotone(self) -> bool:
-        """Whether the last state is the one to give back: F never falls, or an average is taken."""
+        """Whether the last state is the result: F never decreases, or the state holds an average.
+
+        Otherwise the result is the state with the largest F.
+        """
 
     def prepare(self, objective: Objective) -> Objective:
-        """The objective in the layout that the algorithm needs."""
+        """Return the objective in the layout that the algorithm needs."""
 
     def init(self, objective: Objective) -> SolverState:
-        """The state at the start: the base model's own marginals."""
+        """Return the initial state, at the base model's marginals."""
 
     def step(self, objective: Objective, state: Any, number: int) -> SolverState:
-        """One step, counted from 1: at most one new evaluation of the objective."""
+        """Return the state after step `number`, counted from 1; evaluates the objective at most once."""
 
     def finish(self, objective: Objective, state: Any) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
-        """Theta, whose best labelling is the prediction, the marginals with their edges, and F there."""
+        """Return theta, whose best labelling is the prediction, the marginals with edges, and F there."""
 
 
 SOLVERS: Registry[Solver] = Registry("solver", default="mirror_descent")
@@ -59,14 +62,14 @@ SOLVERS: Registry[Solver] = Registry("solver", default="mirror_descent")
 
 @dataclass(frozen=True)
 class Trace:
-    """Objective and residual of every example before the first and after each step: `[steps + 1, B]`.
+    """Objective and residual of every example at the start and after each step: `[steps + 1, B]`.
 
     Example:
         >>> from gspen_ner import Chain, Context, MirrorDescent
         >>> chain = Chain(torch.tensor([2]))
         >>> potentials = Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3))
         >>> objective = Objective(potentials, chain, None, Context.of_lengths(chain.lengths, 2))
-        >>> solve(objective, MirrorDescent(), record_trace=True).trace.value  # no term: no step
+        >>> solve(objective, MirrorDescent(), record_trace=True).trace.value  # without a term, no steps
         tensor([[2.1972]], dtype=torch.float64)
     """
 
@@ -76,16 +79,16 @@ class Trace:
 
 @dataclass(frozen=True)
 class Solution:
-    """The best iterate that a solver met, the start included.
+    """The best iterate of a solver, including the start.
 
     Args:
-        theta: scores to decode: their best labelling is the prediction.
+        theta: scores to decode; their best labelling is the prediction.
         marginals: p, with edge marginals.
-        value: F(p); of coupled examples, each one's share.
-        steps: steps taken for each example.
-        residual: gap or change of F at the last iterate (not always the best: see `schedule`).
-        converged: residual came below the tolerance.
-        trace: objective and residual by step, if it was recorded.
+        value: F(p); for coupled examples, the share of each example.
+        steps: number of steps of each example.
+        residual: gap or change of F at the last iterate, which is not the best one for every schedule.
+        converged: whether the residual fell below the tolerance.
+        trace: objective and residual after each step, if recorded; else None.
 
     Example:
         >>> from gspen_ner import Chain, Context, MirrorDescent
@@ -115,17 +118,17 @@ def solve(
     stop: Stop = STOP,
     record_trace: bool = False,
 ) -> Solution:
-    """Maximise the objective from the base model's own marginals on.
+    """Maximise the objective, starting from the base model's marginals.
 
     Args:
-        objective: F at one batch.
+        objective: F of a batch.
         solver: `MirrorDescent(...)`, `FrankWolfe(...)` or, for `NLStruct`, `SaddlePoint(...)`.
-        max_steps: steps after which an example is given back as it is.
-        tolerance: an example has converged when its residual is below this; 0 takes all steps.
-        stop: the residual is the solver's `"gap"` (zero only at a stationary point, and a bound of the
-            suboptimality for concave terms) or the last `"change"` of the objective (the paper's rule);
-            where a step was refused, the gap if that is smaller.
-        record_trace: keep objective and residual of each step.
+        max_steps: maximum number of steps.
+        tolerance: an example has converged when its residual is below this; 0 runs all steps.
+        stop: the residual. `gap`: the solver's gap, which is zero only at stationary points and bounds the
+            suboptimality for concave terms. `change`: the last change of the objective, the paper's rule;
+            after a rejected step, the gap if it is smaller.
+        record_trace: whether to record objective and residual of each step.
 
     Example:
         >>> from gspen_ner import Chain, Context, MirrorDescent, PaddedMLP
@@ -133,11 +136,11 @@ def solve(
         >>> potentials = chain.potentials(torch.randn(2, 3, 4), torch.randn(4, 4))
         >>> context = Context.of_lengths(chain.lengths, 3)
         >>> solution = solve(Objective(potentials, chain, PaddedMLP(4, 10), context), MirrorDescent())
-        >>> solution.steps, solution.converged  # a new term is zero: the start is the solution
+        >>> solution.steps, solution.converged  # a new term is zero, so the start is the solution
         (tensor([0, 0]), tensor([True, True]))
     """
     if max_steps < 0 or not tolerance >= 0:
-        raise ValueError(f"max_steps and tolerance must not be negative, got {max_steps}, {tolerance}")
+        raise ValueError(f"max_steps and tolerance must be at least 0, got {max_steps} and {tolerance}")
     with torch.inference_mode(False), torch.no_grad():
         objective = solver.prepare(objective.detach())
         run = _Run(objective, solver, tolerance, stop, record_trace)
@@ -149,9 +152,10 @@ def solve(
 
 
 class _Run:
-    """The bookkeeping of one call of `solve`: who is still active, and the best of everybody.
+    """The progress of one call of `solve`: the active examples, and the results of all examples.
 
-    State, objective and `best` are those of the active examples, `rows`; the rest is of all.
+    `objective`, `state`, `best` and `residual` are those of the active examples, `rows`. `final`,
+    `final_residual`, `steps` and `converged` are those of all examples.
     """
 
     def __init__(
@@ -169,7 +173,7 @@ class _Run:
         self._release(self.residual < tolerance)
 
     def advance(self, number: int) -> None:
-        """One step of all active examples."""
+        """Take one step for all active examples."""
         before, pool = self.state, self.objective.pool
         self.state = state = self.solver.step(self.objective, before, number)
         if self.stop == "change":
@@ -189,19 +193,19 @@ class _Run:
         self._release(self.residual < self.tolerance)
 
     def _release(self, done: Bool[Tensor, " K"]) -> None:
-        """Take examples out of the active ones and keep their best state."""
+        """Store the best states of converged examples and remove them from the active ones."""
         if not done.any():
             return
         self.converged[self.rows[done]] = True
-        self._keep(done)
-        left = (~done).nonzero().flatten()
-        self.rows, self.residual = self.rows[left], self.residual[left]
-        if len(left):
-            self.objective, self.state = self.objective.select(left), self.state.select(left)
-            self.best = self.best.select(left)
+        self._store(done)
+        active = (~done).nonzero().flatten()
+        self.rows, self.residual = self.rows[active], self.residual[active]
+        if len(active):
+            self.objective, self.state = self.objective.select(active), self.state.select(active)
+            self.best = self.best.select(active)
 
-    def _keep(self, chosen: Bool[Tensor, " K"]) -> None:
-        """Write the best state of some active examples where all examples' states are."""
+    def _store(self, chosen: Bool[Tensor, " K"]) -> None:
+        """Store the best state of the chosen active examples in `final`."""
         if len(chosen) == len(self.steps) and chosen.all():
             self.final, self.final_residual = self.best, self.residual
             return
@@ -210,11 +214,10 @@ class _Run:
         self.final_residual[rows] = self.residual[chosen]
 
     def finish(self) -> Solution:
-        """What was found; examples that did not converge are given as they are."""
+        """Return the solution, including examples that have not converged."""
         if len(self.rows):
-            self._keep(torch.ones_like(self.rows, dtype=torch.bool))
-        final = self.final
-        theta, marginals, value = self.solver.finish(self.whole, final)
+            self._store(torch.ones_like(self.rows, dtype=torch.bool))
+        theta, marginals, value = self.solver.finish(self.whole, self.final)
         trace = None
         if self.history is not None:
             values, residuals = zip(*self.history, strict=True)

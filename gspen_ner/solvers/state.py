@@ -1,13 +1,13 @@
-"""What every solver's state can do: be cut to some examples, mixed, and written back.
+"""The base class of solver states: selecting examples, and combining two states example by example.
 
-A state is a dataclass whose fields are Parts, tensors with the batch as first axis, or plain numbers
-that all examples share.
+A state is a dataclass with fields that are Parts, tensors whose first axis is the batch, or plain numbers
+shared by all examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import torch
@@ -20,51 +20,43 @@ from gspen_ner.polytopes.polytope import Messages
 
 @dataclass(frozen=True)
 class SolverState:
-    """Where a solver stands, for each example of a batch.
+    """The iterate of a solver for each example of a batch.
 
-    `value` is F at the marginals, `gap` tells how far they are from stationary (see the solver), `moved`
-    whether the last step was accepted. Of coupled examples, value is each one's share, gap the whole
-    group's.
+    For coupled examples, `value` is the share of each example, `gap` the gap of the whole group.
     """
 
     marginals: Parts
     value: Float[Tensor, " B"]
+    """F at the marginals."""
     gap: Float[Tensor, " B"]
+    """Distance from a stationary point, as the solver defines it."""
     moved: Bool[Tensor, " B"]
-    messages: Messages
-    """Where the last inference of the polytope ended, for the next to start from."""
+    """Whether the last step was accepted."""
+    messages: Messages = field(default_factory=Messages, kw_only=True)
+    """Warm start of the polytope's inference."""
 
     def select(self, rows: Int[Tensor, " K"]) -> Self:
-        """The state of some examples."""
-        return self._combine(lambda mine, _: mine.select(rows), lambda mine, _: mine[rows], rows=rows)
+        """Return the state of some examples."""
+        chosen = self._combine(self, lambda parts, _: parts.select(rows), lambda tensor, _: tensor[rows])
+        return replace(chosen, messages=self.messages.select(rows))
 
     def where(self, keep: Bool[Tensor, " B"], other: Self) -> Self:
-        """Self where `keep`, else the other."""
+        """Return this state for the examples in `keep`, the other state for the rest."""
         return self._combine(
-            lambda mine, its: mine.where(keep, its), lambda mine, its: torch.where(keep, mine, its), other
+            other, lambda mine, its: mine.where(keep, its), lambda mine, its: torch.where(keep, mine, its)
         )
 
     def merge(self, rows: Int[Tensor, " K"], update: Self) -> Self:
-        """A copy in which the given examples are replaced."""
+        """Return a copy in which the given examples are replaced."""
         return self._combine(
-            lambda mine, its: mine.merge(rows, its), lambda mine, its: mine.index_copy(0, rows, its), update
+            update, lambda mine, its: mine.merge(rows, its), lambda mine, its: mine.index_copy(0, rows, its)
         )
 
-    def _combine(
-        self,
-        parts: Callable,
-        tensors: Callable,
-        other: Self | None = None,
-        rows: Int[Tensor, " K"] | None = None,
-    ) -> Self:
+    def _combine(self, other: Self, parts: Callable, tensors: Callable) -> Self:
+        """Return a copy with functions applied to the Parts and to the tensors of both states."""
         changed: dict[str, Any] = {}
-        for field in fields(self):
-            mine = getattr(self, field.name)
-            its = None if other is None else getattr(other, field.name)
-            if isinstance(mine, Parts):
-                changed[field.name] = parts(mine, its)
-            elif isinstance(mine, Messages):
-                changed[field.name] = mine if rows is None else mine.select(rows)
-            elif isinstance(mine, Tensor):
-                changed[field.name] = tensors(mine, its)
+        for name in (entry.name for entry in fields(self)):
+            mine, its = getattr(self, name), getattr(other, name)
+            if isinstance(mine, Parts | Tensor):
+                changed[name] = (parts if isinstance(mine, Parts) else tensors)(mine, its)
         return replace(self, **changed)

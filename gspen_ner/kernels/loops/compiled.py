@@ -1,4 +1,4 @@
-"""How every loop is compiled."""
+"""The decorator that compiles a loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numba
 
 
 def compiled(function: Callable) -> Callable:
-    """Compile on first call, cached on disk where some cache directory can be written."""
+    """Return the function compiled on first call, with a disk cache if a cache directory is writable."""
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
     try:
         return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no place to write to
+    except RuntimeError:  # numba found no writable cache directory
         return numba.njit(**options)(function)

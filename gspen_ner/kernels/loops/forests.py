@@ -1,4 +1,4 @@
-"""Best labellings of forests: max-product up to the roots and back down, in log space."""
+"""Best labellings of forests: max-product from the leaves to the roots and back, in log space."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from gspen_ner.kernels.loops.compiled import compiled
 
 @compiled
 def best_labellings(tables, cells, graph, factor_parents, order, labels, scores):
-    """One example after the other; nodes are in `order` from the leaves to the roots.
+    """Fill `labels` and `scores` with the best labelling of each example and its score.
 
-    `tables` and `cells` are scores `[examples, ...]`; `labels` and `scores` are filled.
+    `tables` and `cells` are scores `[examples, ...]`; `order` lists the nodes from the leaves to the roots.
     """
-    up = np.empty(cells.shape[1])  # the best score below a node with a label
+    up = np.empty(cells.shape[1])  # the best score of the subtree of a node, for each label of the node
     value, best = np.empty(graph.message_starts[-1]), np.empty(graph.message_starts[-1], dtype=np.int64)
     for row in range(len(cells)):
         up[:] = cells[row]
@@ -36,7 +36,7 @@ def best_labellings(tables, cells, graph, factor_parents, order, labels, scores)
 
 @compiled
 def _climb(slot, table, up, value, best, graph):
-    """Add the best that a factor's children can give, for each label of its parent (the slot's node)."""
+    """Add the best score of a factor and its children to each label of its parent (the slot's node)."""
     factor = graph.slot_factors[slot]
     for message in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
         value[message], best[message] = -np.inf, 0
@@ -57,7 +57,7 @@ def _climb(slot, table, up, value, best, graph):
 
 @compiled
 def _descend(slot, entry, labels, graph):
-    """Read the children's labels off the best entry."""
+    """Set the labels of the children from the best entry."""
     factor = graph.slot_factors[slot]
     for other in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
         if other != slot:

@@ -1,4 +1,4 @@
-"""A factor graph as the compiled loops know it."""
+"""The arrays of a factor graph as argument of compiled loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gspen_ner.graphs.index import GraphIndex
 
 
 class Graph(NamedTuple):
-    """Arrays of a `GraphIndex`, by the same names."""
+    """Arrays of a `GraphIndex`, with the same names."""
 
     cell_starts: np.ndarray
     entry_starts: np.ndarray
@@ -26,5 +26,5 @@ class Graph(NamedTuple):
 
     @classmethod
     def of(cls, index: GraphIndex) -> Graph:
-        """Those of a graph."""
+        """Return the arrays of a graph."""
         return cls(*(getattr(index, name) for name in cls._fields))

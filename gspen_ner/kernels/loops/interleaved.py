@@ -1,7 +1,7 @@
-"""Chains that share their tables, many rows at once: work arrays are [T, L, rows], the rows innermost.
+"""Chains that share their tables, many rows at once: work arrays are [T, L, rows], with rows innermost.
 
-Rows are taken in `order`, longest first, so at position t the rows that are still going are the first few
-of a block: the inner loops run over exactly those, and padding costs nothing.
+Rows are processed in `order`, longest first, so the rows that reach position t are the first ones of a block.
+The inner loops run over exactly these rows, and padding costs nothing.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from gspen_ner.kernels.loops import EDGES, NODES
 from gspen_ner.kernels.loops.compiled import compiled
 
-BLOCK = 32  # rows handled together: their forward sums should stay in the cache
-RENORMALISE = 16  # steps between two corrections of rounding
+BLOCK = 32  # number of rows processed together, so that their forward sums fit into the cache
+RENORMALISE = 16  # number of steps between two corrections of rounding errors
 
 
 @compiled
-def _going(lengths, block, count, t):
-    """How many of the first `count` rows of a block, longest first, reach position t."""
+def _active(lengths, block, count, t):
+    """Return how many of the first `count` rows of a block, longest first, reach position t."""
     while count > 0 and lengths[block[count - 1]] <= t:
         count -= 1
     return count
 
 
 @compiled
-def _times_table(given, table, result, rows):
-    """result[j, r] = sum_i given[i, r] table[i, j], four labels at a time."""
+def _times_table(vectors, table, result, rows):
+    """Fill result[j, r] = sum_i vectors[i, r] table[i, j], four labels at a time."""
     labels = len(table)
     whole = labels - labels % 4
     for j in range(labels):
@@ -37,17 +37,17 @@ def _times_table(given, table, result, rows):
             a, b, c, d = table[i, j], table[i + 1, j], table[i + 2, j], table[i + 3, j]
             for r in range(rows):
                 result[j, r] += (
-                    a * given[i, r] + b * given[i + 1, r] + c * given[i + 2, r] + d * given[i + 3, r]
+                    a * vectors[i, r] + b * vectors[i + 1, r] + c * vectors[i + 2, r] + d * vectors[i + 3, r]
                 )
         for i in range(whole, labels):
             a = table[i, j]
             for r in range(rows):
-                result[j, r] += a * given[i, r]
+                result[j, r] += a * vectors[i, r]
 
 
 @compiled
 def _renormalise(alpha, beta, norm, rows):
-    """Make sum_i alpha[i, r] beta[i, r] one again: it is, up to the roundings of some steps."""
+    """Scale beta so that sum_i alpha[i, r] beta[i, r] is 1, which corrects rounding errors."""
     labels = len(alpha)
     for r in range(rows):
         norm[r] = 0.0
@@ -63,15 +63,15 @@ def _renormalise(alpha, beta, norm, rows):
 
 @compiled
 def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z):
-    """Normalised forward sums of a block, their scales and log Z; across[t, j, r] are its weights."""
+    """Fill normalised forward sums of a block, their scales, log Z, and the weights as across[t, j, r]."""
     labels = weights.shape[2]
     norm = np.empty(BLOCK, weights.dtype)
-    product = np.ones(BLOCK)  # of norms, until it gets extreme: a logarithm costs more than a step
+    product = np.ones(BLOCK)  # of norms; its logarithm, which costs more than a step, is taken rarely
     rows = len(block)
     for r in range(rows):
         log_z[block[r]] = 0.0
     for t in range(lengths[block[0]]):
-        rows = _going(lengths, block, rows, t)
+        rows = _active(lengths, block, rows, t)
         for r in range(rows):
             for j in range(labels):
                 across[t, j, r] = weights[block[r], t, j]
@@ -108,11 +108,12 @@ def _forward(weights, tables, tops, lengths, block, across, alpha, scale, log_z)
 def scaled_forward_backward(
     weights, tables, tops, lengths, order, start, stop, want, risk_limit, log_z, marginals, pairs, trusted
 ):
-    """Forward-backward on exp(nodes - max) [B, T, L] and exp(edges - max) [T-1 or 1, L, L].
+    """Run forward-backward on exp(nodes - max) [B, T, L] and exp(edges - max) [T-1 or 1, L, L].
 
-    `tops[b, t]` is what was subtracted at t (the edge's maximum included). Fills, as wanted, marginals
-    [B, T, L] and pairs [B, T-1 or 1, L, L]. Pairs per position arrive as copies of the tables and leave
-    as marginals; the one of a shared table arrives as zeros and lacks the table as a factor in the end.
+    `tops[b, t]` is the sum of the maxima subtracted at t, for nodes and edges. Fills log_z and, if requested,
+    marginals [B, T, L] and pairs [B, T-1 or 1, L, L]. Pairs per position must be initialised with the tables.
+    Pairs of a shared table must be initialised with zeros; the caller multiplies the result by the table.
+    `trusted` is False for rows in which too much may have underflowed.
     """
     _, length, labels = weights.shape
     flipped = np.ascontiguousarray(tables.transpose(0, 2, 1))
@@ -139,7 +140,7 @@ def scaled_forward_backward(
                 if want == EDGES and not shared:
                     pairs[block[r], last:] = 0.0
         for t in range(lengths[block[0]] - 1, 0, -1):
-            rows = _going(lengths, block, len(block), t)
+            rows = _active(lengths, block, len(block), t)
             for j in range(labels):
                 for r in range(rows):
                     ratio = beta[j, r] * scale[t, r]
@@ -168,7 +169,7 @@ def scaled_forward_backward(
                     for j in range(labels):
                         pairs[block[r], 0, i, j] = counts[i, j, r]
         for r in range(len(block)):
-            total = 0.0  # a NaN in beta would not survive the maximum above; it does a sum
+            total = 0.0  # a sum shows a NaN in beta, the maximum above does not
             for j in range(labels):
                 total += beta[j, r] * scale[0, r]
             safe = risk[r] <= risk_limit and total <= risk_limit
@@ -177,7 +178,7 @@ def scaled_forward_backward(
 
 @compiled
 def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
-    """Best paths. The walk back finds each argmax again: L, not L * L, a step."""
+    """Fill the best path of each row. The backward pass recomputes each argmax, at L operations per step."""
     _, length, labels = nodes.shape
     best = np.empty((length, labels, BLOCK))
     poison = np.empty(BLOCK)
@@ -187,7 +188,7 @@ def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
         poison[:] = 0.0
         rows = len(block)
         for t in range(lengths[block[0]]):
-            rows = _going(lengths, block, rows, t)
+            rows = _active(lengths, block, rows, t)
             for r in range(rows):
                 for j in range(labels):
                     here[j, r] = nodes[block[r], t, j]

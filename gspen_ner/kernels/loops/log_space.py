@@ -1,4 +1,4 @@
-"""Log space: slow, and safe at any spread. Doubtful rows, k-best, sampling, scores of given tags."""
+"""Loops in log space, slow but safe for any scores; also k-best, sampling and scores of given tags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _log_sum(values):
 
 @compiled
 def log_forward(nodes, edges, length, b, alpha):
-    """Fill alpha[t, j] = log of the summed weight of all paths that end in j at t; return log Z."""
+    """Fill alpha[t, j] = log of the total weight of all paths that end in j at t; return log Z."""
     labels = nodes.shape[2]
     q = b if edges.shape[0] > 1 else 0
     per_position = edges.shape[1] == nodes.shape[1] - 1
@@ -45,7 +45,7 @@ def log_forward(nodes, edges, length, b, alpha):
 
 @compiled
 def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out):
-    """Forward-backward of all rows in log space; the outputs start at zero."""
+    """Run forward-backward of all rows in log space; outputs must be initialised with zeros."""
     _, length, labels = nodes.shape
     per_position = edges.shape[1] == length - 1
     alpha = np.empty((length, labels))
@@ -82,7 +82,7 @@ def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out)
 
 @compiled
 def k_best(nodes, edges, lengths, start, stop, k, scores, tags):
-    """The k best paths: each (position, label) keeps its k best arrivals, in descending order."""
+    """Fill the k best paths: each (position, label) keeps its k best incoming paths in descending order."""
     _, length, labels = nodes.shape
     per_position = edges.shape[1] == length - 1
     best = np.empty((length, labels, k))
@@ -121,23 +121,22 @@ def k_best(nodes, edges, lengths, start, stop, k, scores, tags):
 
 @compiled
 def _insert(scores, origins, score, origin):
-    """Put a score into a descending list; False if it is too low (so are all that follow it)."""
-    last = len(scores) - 1
-    if not score > scores[last]:
+    """Insert a score into a descending list; return False if it is too low for the list."""
+    position = len(scores) - 1
+    if not score > scores[position]:
         return False
-    at = last
-    while at > 0 and score > scores[at - 1]:
-        scores[at] = scores[at - 1]
-        origins[at] = origins[at - 1]
-        at -= 1
-    scores[at] = score
-    origins[at] = origin
+    while position > 0 and score > scores[position - 1]:
+        scores[position] = scores[position - 1]
+        origins[position] = origins[position - 1]
+        position -= 1
+    scores[position] = score
+    origins[position] = origin
     return True
 
 
 @compiled
 def sample(nodes, edges, lengths, start, stop, uniforms, tags):
-    """Draw paths backwards from the log-space forward sums by inverting each conditional."""
+    """Draw paths from the last position to the first, by inverting each conditional distribution."""
     count, _, length = uniforms.shape
     labels = nodes.shape[2]
     per_position = edges.shape[1] == length - 1
@@ -169,7 +168,7 @@ def sample(nodes, edges, lengths, start, stop, uniforms, tags):
 
 @compiled
 def subtract_gold(nodes, edges, lengths, tags, scores, node_rest, edge_rest):
-    """Score given tags and take them off the marginals (an empty edge_rest is left alone)."""
+    """Fill the scores of given tags and subtract the tags from the marginals; edge_rest may be empty."""
     per_position = edges.shape[1] == nodes.shape[1] - 1
     for b in range(len(nodes)):
         q = b if edges.shape[0] > 1 else 0
@@ -188,7 +187,7 @@ def subtract_gold(nodes, edges, lengths, tags, scores, node_rest, edge_rest):
 
 @compiled
 def weigh_rows(weights, lengths, node_rest, edge_rest, node_grad, edge_grad, boundaries):
-    """Multiply each row by its weight; sum what the rows share: their tables, start and end scores."""
+    """Multiply each row by its weight; sum over rows for shared tables, start scores and end scores."""
     labels = node_rest.shape[2]
     for b in range(len(node_rest)):
         weight = weights[b]

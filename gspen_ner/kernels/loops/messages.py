@@ -4,11 +4,11 @@
     b_r(y)      ~ exp[(score_r(y) + sum_p c_p log m_{p->r}(y)) / (c_r + sum_p c_p)]
     l_{r->p}(y) = b_r(y) / m_{p->r}(y)
 
-Every array ends in an axis of at most WIDTH examples, over which all inner loops run: long enough for
-vector instructions (a short constant one would be unrolled into scalar ones), short enough for the cache.
-Messages are scaled to a largest value of one; a row that underflows all the same ends as NaN, for the caller
-to do again in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages;
-`factor_numbers` are c_p, `node_totals` c_r + sum_p c_p.
+The last axis of every array holds at most WIDTH examples, and all inner loops run over it: it is long enough
+for vector instructions (a short constant axis would be unrolled into scalar ones) and short enough for the
+cache. Messages are scaled to a largest value of one; an example that still underflows has NaN as result, and
+the caller recomputes it in log space. See `gspen_ner.graphs.index` for cells, entries, slots and messages;
+`factor_numbers` are c_p, `node_totals` are c_r + sum_p c_p.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ WIDTH = 64
 
 @compiled
 def shift_tables(tables, graph, factor_numbers, spread):
-    """Divide by the counting numbers, subtract each table's maximum; the largest spread of finite entries."""
+    """Divide tables by the counting numbers, subtract their maxima, and fill the largest spread of a table."""
     width = tables.shape[1]
     top, low = np.empty(width), np.empty(width)
     for factor in range(len(factor_numbers)):
@@ -57,8 +57,8 @@ def pass_messages(
 ):
     """Sweep over the nodes in the given order until beliefs change by less than the tolerance.
 
-    `messages` and `beliefs` are filled, the beliefs from the last messages unless the sweeps are known to be
-    exact. Gives back the number of sweeps.
+    Fills `messages` and `beliefs`; unless the sweeps are exact, beliefs are recomputed from the last messages.
+    Returns the number of sweeps.
     """
     width = tables.shape[1]
     largest, widest = 1, 1
@@ -66,7 +66,7 @@ def pass_messages(
         labels = graph.cell_starts[node + 1] - graph.cell_starts[node]
         slots = graph.node_slot_starts[node + 1] - graph.node_slot_starts[node]
         largest, widest = max(largest, labels * slots), max(widest, labels)
-    inbox, mine, work = np.empty((largest, width)), np.empty((2 * widest, width)), np.empty(width)
+    inbox, belief, work = np.empty((largest, width)), np.empty((2 * widest, width)), np.empty(width)
     sums = np.empty((len(messages), width))
     sweeps, change = 0, np.inf
     beliefs[:] = 0.0
@@ -74,25 +74,25 @@ def pass_messages(
         change = 0.0
         for node in order:
             _collect(node, tables, messages, inbox, work, graph)
-            _believe(node, cells, inbox, mine, work, graph, factor_numbers, node_totals[node], chunk)
-            _send(node, messages, inbox, mine, work, graph)
-            change = max(change, _note(node, beliefs, mine, work, graph))
+            _believe(node, cells, inbox, belief, work, graph, factor_numbers, node_totals[node], chunk)
+            _send(node, messages, inbox, belief, work, graph)
+            change = max(change, _store(node, beliefs, belief, work, graph))
         sweeps += 1
-        if change < tolerance:  # nodes that are sure may stand still while their factors disagree
+        if change < tolerance:  # nodes with certain beliefs may not change while their factors disagree
             change = _disagreement(tables, messages, beliefs, sums, work, graph)
     if not exact:
         for node in range(len(node_totals)):
             _collect(node, tables, messages, inbox, work, graph)
-            _believe(node, cells, inbox, mine, work, graph, factor_numbers, node_totals[node], chunk)
-            _note(node, beliefs, mine, work, graph)
+            _believe(node, cells, inbox, belief, work, graph, factor_numbers, node_totals[node], chunk)
+            _store(node, beliefs, belief, work, graph)
     return sweeps
 
 
 @compiled
 def _collect(node, tables, messages, inbox, work, graph):
-    """The messages from all factors of a node, one after the other in the inbox."""
+    """Fill the inbox with the messages from all factors of a node, one after another."""
     width = tables.shape[1]
-    place = 0
+    offset = 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
         slot = graph.node_slots[position]
         factor = graph.slot_factors[slot]
@@ -100,12 +100,12 @@ def _collect(node, tables, messages, inbox, work, graph):
         start = graph.entry_starts[factor]
         size = graph.entry_starts[factor + 1] - start
         labels = graph.message_starts[slot + 1] - graph.message_starts[slot]
-        own, moved = graph.visit_starts[slot], place - graph.message_starts[slot]
-        inbox[place : place + labels] = 0.0
+        own, shift = graph.visit_starts[slot], offset - graph.message_starts[slot]
+        inbox[offset : offset + labels] = 0.0
         if last - first == 2:
             other = graph.visit_starts[first + last - 1 - slot]
             for entry in range(size):
-                to, origin = graph.entry_messages[own + entry] + moved, graph.entry_messages[other + entry]
+                to, origin = graph.entry_messages[own + entry] + shift, graph.entry_messages[other + entry]
                 for b in range(width):
                     inbox[to, b] += tables[start + entry, b] * messages[origin, b]
         else:
@@ -117,11 +117,11 @@ def _collect(node, tables, messages, inbox, work, graph):
                         origin = graph.entry_messages[graph.visit_starts[other] + entry]
                         for b in range(width):
                             work[b] *= messages[origin, b]
-                to = graph.entry_messages[own + entry] + moved
+                to = graph.entry_messages[own + entry] + shift
                 for b in range(width):
                     inbox[to, b] += work[b]
-        _scale(inbox, place, place + labels, work)
-        place += labels
+        _scale(inbox, offset, offset + labels, work)
+        offset += labels
 
 
 @compiled
@@ -140,81 +140,81 @@ def _scale(rows, start, stop, work):
 
 
 @compiled
-def _believe(node, cells, inbox, mine, work, graph, factor_numbers, total, chunk):
-    """The node's belief, its largest entry one, into the first rows of `mine`.
+def _believe(node, cells, inbox, belief, work, graph, factor_numbers, total, chunk):
+    """Fill the first rows of `belief` with the node's belief, scaled to a largest entry of one.
 
-    The logarithm is taken of a product of at most `chunk` messages at a time (the rows behind), which
-    cannot underflow.
+    Logarithms are taken of products of at most `chunk` messages, which cannot underflow. The products are kept
+    in the other rows of `belief`.
     """
     width = cells.shape[1]
     first = graph.cell_starts[node]
     labels = graph.cell_starts[node + 1] - first
     for y in range(labels):
         for b in range(width):
-            mine[y, b] = cells[first + y, b]
-            mine[labels + y, b] = 1.0
-    held, number, place = 0, 1.0, 0
+            belief[y, b] = cells[first + y, b]
+            belief[labels + y, b] = 1.0
+    count, number, offset = 0, 1.0, 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
         own = factor_numbers[graph.slot_factors[graph.node_slots[position]]]
-        if held == chunk or (held > 0 and own != number):
-            _add_logarithms(mine, labels, number)
-            held = 0
+        if count == chunk or (count > 0 and own != number):
+            _add_logarithms(belief, labels, number)
+            count = 0
         number = own
         for y in range(labels):
             for b in range(width):
-                mine[labels + y, b] *= inbox[place + y, b]
-        held += 1
-        place += labels
-    if held > 0:
-        _add_logarithms(mine, labels, number)
+                belief[labels + y, b] *= inbox[offset + y, b]
+        count += 1
+        offset += labels
+    if count > 0:
+        _add_logarithms(belief, labels, number)
     work[:] = -np.inf
     for y in range(labels):
         for b in range(width):
-            work[b] = max(work[b], mine[y, b])
+            work[b] = max(work[b], belief[y, b])
     for y in range(labels):
         for b in range(width):
-            mine[y, b] = np.exp((mine[y, b] - work[b]) / total)
+            belief[y, b] = np.exp((belief[y, b] - work[b]) / total)
 
 
 @compiled
-def _add_logarithms(mine, labels, number):
-    width = mine.shape[1]
+def _add_logarithms(belief, labels, number):
+    width = belief.shape[1]
     for y in range(labels):
         for b in range(width):
-            mine[y, b] += number * np.log(mine[labels + y, b])
-            mine[labels + y, b] = 1.0
+            belief[y, b] += number * np.log(belief[labels + y, b])
+            belief[labels + y, b] = 1.0
 
 
 @compiled
-def _send(node, messages, inbox, mine, work, graph):
-    """The node's messages to its factors."""
+def _send(node, messages, inbox, belief, work, graph):
+    """Fill the node's messages to its factors."""
     width = messages.shape[1]
-    place = 0
+    offset = 0
     for position in range(graph.node_slot_starts[node], graph.node_slot_starts[node + 1]):
         slot = graph.node_slots[position]
         start, stop = graph.message_starts[slot], graph.message_starts[slot + 1]
         for y in range(stop - start):
             for b in range(width):
-                received = inbox[place + y, b]
-                messages[start + y, b] = mine[y, b] / received if received > 0.0 else 0.0
+                received = inbox[offset + y, b]
+                messages[start + y, b] = belief[y, b] / received if received > 0.0 else 0.0
         _scale(messages, start, stop, work)
-        place += stop - start
+        offset += stop - start
 
 
 @compiled
-def _note(node, beliefs, mine, work, graph):
-    """Write the normalised belief down; the largest change of any entry in any example."""
+def _store(node, beliefs, belief, work, graph):
+    """Store the normalised belief; return the largest change of an entry in any example."""
     width = beliefs.shape[1]
     first = graph.cell_starts[node]
     labels = graph.cell_starts[node + 1] - first
     work[:] = 0.0
     for y in range(labels):
         for b in range(width):
-            work[b] += mine[y, b]
+            work[b] += belief[y, b]
     change = 0.0
     for y in range(labels):
         for b in range(width):
-            value = mine[y, b] / work[b]
+            value = belief[y, b] / work[b]
             change = max(change, abs(value - beliefs[first + y, b]))
             beliefs[first + y, b] = value
     return change
@@ -222,7 +222,7 @@ def _note(node, beliefs, mine, work, graph):
 
 @compiled
 def _disagreement(tables, messages, beliefs, sums, work, graph):
-    """The largest difference between a factor's marginal and its node's belief."""
+    """Return the largest difference between a factor's marginal and its node's belief."""
     width = tables.shape[1]
     largest = 0.0
     for factor in range(len(graph.entry_starts) - 1):

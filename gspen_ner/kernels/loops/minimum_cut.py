@@ -3,25 +3,26 @@
     score(x) = constant - sum_i u_i x_i - sum_ij c_ij [x_i != x_j]     where the pair attracts
                                         - sum_ij c_ij [x_i == x_j]     where it repels
 
-Each variable is two nodes of a network, x_i and (from `count` on) its opposite; one that is on the source's
-side is true. A repelling pair ties each to the other's opposite, so all ties attract, and the cut is the
-program's exact solution: a variable whose two nodes disagree is settled, one whose nodes are on the same side
-is half of each label.
+Each variable i has two nodes in a network: node i for x_i and node `count` + i for its negation; nodes on the
+source's side are true. A repelling pair connects each variable to the negation of the other, so all connections
+attract, and the minimum cut is the exact solution of the linear program. A variable has a definite label if
+exactly one of its two nodes is true, and belief 1/2 in each label otherwise.
 """
 
 import numpy as np
 
 from gspen_ner.kernels.loops.compiled import compiled
 
-_ROUNDING = 1e-13  # of all scores together: a residual that is smaller is none
+_ROUNDING = 1e-13  # residuals below this share of the total capacity count as zero
 
 
 @compiled
 def halves(cells, tables, first, second, doubled, labels):
-    """How likely label 1 is in the program's solution, in halves, and a good labelling near it.
+    """Solve the linear program of each example, and find a good labelling near its solution.
 
-    `cells` and `tables` are scores `[examples, ...]` of nodes and pairs; `first` and `second` are the pairs'
-    nodes. `doubled` gets 0, 1 or 2, `labels` a labelling that no change of one variable improves.
+    `cells` and `tables` are scores `[examples, ...]` of nodes and pairs; `first` and `second` are the nodes of
+    each pair. Fills `doubled` with twice the belief in label 1 (0, 1 or 2), and `labels` with a labelling that
+    no change of one variable improves.
     """
     count = doubled.shape[1]
     size = 2 * count + 2
@@ -41,7 +42,7 @@ def halves(cells, tables, first, second, doubled, labels):
 
 @compiled
 def _network(cells, tables, first, second, residual, fields, ties):
-    """The capacities; also fields and ties, of which energy = fields x + x' ties x / 2; their total size."""
+    """Fill the capacities, and fields and ties with energy(x) = fields x + x' ties x / 2; return their total."""
     count, size = len(fields), len(residual)
     source, sink = size - 2, size - 1
     residual[:] = 0.0
@@ -50,15 +51,15 @@ def _network(cells, tables, first, second, residual, fields, ties):
         fields[node] = cells[2 * node] - cells[2 * node + 1]
     total = 0.0
     for pair in range(len(first)):
-        one, other, entry = first[pair], second[pair], 4 * pair
-        none, right, left, both = tables[entry], tables[entry + 1], tables[entry + 2], tables[entry + 3]
-        tie = left + right - none - both
-        fields[one] += none - left
-        fields[other] += none - right
-        ties[one, other] += tie
-        ties[other, one] += tie
-        moved, capacity = (0, -0.5 * tie) if tie < 0 else (count, 0.5 * tie)
-        for a, b in ((one, other + moved), (one + count, other + count - moved)):
+        i, j, entry = first[pair], second[pair], 4 * pair
+        s00, s01, s10, s11 = tables[entry], tables[entry + 1], tables[entry + 2], tables[entry + 3]
+        tie = s10 + s01 - s00 - s11
+        fields[i] += s00 - s10
+        fields[j] += s00 - s01
+        ties[i, j] += tie
+        ties[j, i] += tie
+        shift, capacity = (0, -0.5 * tie) if tie < 0 else (count, 0.5 * tie)
+        for a, b in ((i, j + shift), (i + count, j + count - shift)):
             residual[a, b] += capacity
             residual[b, a] += capacity
         total += 4.0 * capacity
@@ -76,7 +77,7 @@ def _network(cells, tables, first, second, residual, fields, ties):
 
 @compiled
 def _levels(residual, level, queue, least):
-    """Distances from the source; whether the sink can be reached."""
+    """Fill the distances from the source; return whether the sink can be reached."""
     size = len(residual)
     source, sink = size - 2, size - 1
     level[:] = -1
@@ -95,7 +96,7 @@ def _levels(residual, level, queue, least):
 
 @compiled
 def _block(residual, level, arc, path, least):
-    """Push flow along shortest ways until each has a full arc."""
+    """Push flow along shortest paths until each of them has a saturated arc."""
     size = len(residual)
     source, sink = size - 2, size - 1
     path[0] = source
@@ -120,7 +121,7 @@ def _block(residual, level, arc, path, least):
 
 @compiled
 def _push(residual, path, depth, least):
-    """As much flow as the way along the path can take; where its first full arc starts."""
+    """Push the largest possible flow along the path; return the depth at which its first saturated arc starts."""
     flow = np.inf
     for step in range(depth):
         flow = min(flow, residual[path[step], path[step + 1]])
@@ -135,7 +136,7 @@ def _push(residual, path, depth, least):
 
 @compiled
 def _round(doubled, fields, ties, labels):
-    """Settled variables keep their label; others change theirs, one at a time, while that is better."""
+    """Fill definite labels, 0 for other variables, then change single labels while that improves the score."""
     count = len(labels)
     for node in range(count):
         labels[node] = doubled[node] // 2

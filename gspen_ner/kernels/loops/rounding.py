@@ -1,10 +1,10 @@
-"""Beliefs of factors from their tables and messages, moved so that their marginals are exactly the nodes'.
+"""Beliefs of factors from their tables and messages, rounded so that their marginals are the nodes' beliefs.
 
     b_p ~ table * product of its messages
 
-What is too much at each of its variables is scaled down, then the product of what is missing is added: the
-result is in the local polytope, wherever the sweeps of message passing have stopped. Arrays are those of
-`messages`.
+Entries are scaled down where a marginal exceeds the belief of its node; then, the product of the missing masses
+is added. The result is in the local polytope, also if message passing has not converged. The arrays are those
+of `messages`.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from gspen_ner.kernels.loops.compiled import compiled
 
 @compiled
 def believe_factors(tables, messages, beliefs, graph, exact):
-    """Turn tables into the beliefs of their factors; with exact messages they agree with the nodes'."""
+    """Replace tables by the beliefs of their factors; exact ones agree with the nodes without rounding."""
     width = tables.shape[1]
     sums, work = np.empty((len(messages), width)), np.empty(width)
     for factor in range(len(graph.entry_starts) - 1):
@@ -26,7 +26,7 @@ def believe_factors(tables, messages, beliefs, graph, exact):
 
 @compiled
 def _normalise_table(factor, tables, messages, work, graph):
-    """The factor's belief."""
+    """Replace a factor's table by its belief before rounding."""
     width = tables.shape[1]
     start, stop = graph.entry_starts[factor], graph.entry_starts[factor + 1]
     for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
@@ -48,7 +48,7 @@ def _normalise_table(factor, tables, messages, work, graph):
 
 @compiled
 def _marginal(slot, factor, tables, sums, graph):
-    """The marginal of the factor's belief at a slot, into the slot's rows of `sums`."""
+    """Fill the slot's rows of `sums` with the marginal of the factor's belief."""
     width = tables.shape[1]
     sums[graph.message_starts[slot] : graph.message_starts[slot + 1]] = 0.0
     own, start = graph.visit_starts[slot], graph.entry_starts[factor]
@@ -60,7 +60,7 @@ def _marginal(slot, factor, tables, sums, graph):
 
 @compiled
 def _scale_down(factor, tables, beliefs, sums, graph):
-    """Make the factor's marginals at most the nodes' beliefs."""
+    """Scale entries so that no marginal of the factor exceeds the belief of its node."""
     width = tables.shape[1]
     start = graph.entry_starts[factor]
     for slot in range(graph.slot_starts[factor], graph.slot_starts[factor + 1]):
@@ -68,8 +68,8 @@ def _scale_down(factor, tables, beliefs, sums, graph):
         cell = graph.cell_starts[graph.slot_nodes[slot]] - graph.message_starts[slot]
         for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
             for b in range(width):
-                wanted, found = beliefs[cell + row, b], sums[row, b]
-                sums[row, b] = wanted / found if found > wanted else 1.0
+                target, marginal = beliefs[cell + row, b], sums[row, b]
+                sums[row, b] = target / marginal if marginal > target else 1.0
         own = graph.visit_starts[slot]
         for entry in range(graph.entry_starts[factor + 1] - start):
             row = graph.entry_messages[own + entry]
@@ -79,7 +79,7 @@ def _scale_down(factor, tables, beliefs, sums, graph):
 
 @compiled
 def _fill_up(factor, tables, beliefs, missing, work, graph):
-    """Add the product of what the slots miss, so that each gets it; entries that are zero stay zero."""
+    """Add the product of the missing masses of the slots; entries that are zero stay zero."""
     width = tables.shape[1]
     first, last = graph.slot_starts[factor], graph.slot_starts[factor + 1]
     start, total = graph.entry_starts[factor], np.zeros(width)
@@ -91,7 +91,7 @@ def _fill_up(factor, tables, beliefs, missing, work, graph):
             for b in range(width):
                 missing[row, b] = max(beliefs[cell + row, b] - missing[row, b], 0.0)
                 total[b] += missing[row, b]
-        if slot < last - 1:  # all slots miss the same in sum: one of them gives it
+        if slot < last - 1:  # the missing mass is the same at all slots: the last one keeps it, others divide
             for row in range(graph.message_starts[slot], graph.message_starts[slot + 1]):
                 for b in range(width):
                     missing[row, b] /= total[b] if total[b] > 0.0 else 1.0

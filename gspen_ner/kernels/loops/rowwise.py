@@ -1,4 +1,4 @@
-"""One row after the other: chains with tables of their own, and small batches."""
+"""One row after another: for chains with their own tables, and for small batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspen_ner.kernels.loops.compiled import compiled
 def scaled_forward_backward(
     weights, tables, tops, lengths, start, stop, want, risk_limit, log_z, marginals, pairs, trusted
 ):
-    """As in `interleaved`, but for tables [B or 1, T-1 or 1, L, L], which pairs per position may alias."""
+    """Do the same as in `interleaved`, for tables [B or 1, T-1 or 1, L, L]; pairs may be the tables themselves."""
     _, length, labels = weights.shape
     alpha = np.empty((length, labels), weights.dtype)
     scale = np.empty(length, weights.dtype)
@@ -69,7 +69,7 @@ def scaled_forward_backward(
                     mass += table[i, j] * onward[j]
                 beta[i] = mass
                 norm += alpha[t - 1, i] * mass
-            norm = 1 / norm  # one, up to rounding
+            norm = 1 / norm  # corrects rounding errors: the norm should be one
             for i in range(labels):
                 beta[i] *= norm
             if want >= NODES:
@@ -89,7 +89,7 @@ def scaled_forward_backward(
 
 @compiled
 def viterbi(nodes, tables, lengths, start, stop, scores, tags):
-    """Best path of each row. The walk back finds each argmax again: L, not L * L, a step."""
+    """Fill the best path of each row. The backward pass recomputes each argmax, at L operations per step."""
     _, length, labels = nodes.shape
     best = np.empty((length, labels))
     for b in range(start, stop):
