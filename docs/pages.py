@@ -231,9 +231,11 @@ def _commands() -> Iterator[str]:
 
 def _command(command: Any, name: str) -> Iterator[str]:
     """A command, or a group and what is in it."""
-    for verb, inner in getattr(command, "commands", {}).items():
-        yield from _command(inner, f"{name} {verb}")
-    if hasattr(command, "commands"):
+    if hasattr(command, "list_commands"):
+        for verb in command.list_commands(None):
+            yield from _command(command.get_command(None, verb), f"{name} {verb}")
+        return
+    if command.hidden:
         return
     said, _, examples = (command.help or "").partition("Examples:")
     yield f"\n## {name}\n\n{said.replace(chr(8), '').strip()}\n"
