@@ -1,4 +1,4 @@
-"""Writing so that a kill at any moment leaves the old content or the new, never a part of either."""
+"""Atomic writing: a process killed at any moment leaves the old content or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a text file at once."""
+    """Write a text file atomically."""
     file = file.resolve()
     if file.exists() and not file.is_file():  # a pipe or a device
         file.write_text(text, encoding="utf-8")
@@ -18,7 +18,7 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def write_file(file: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` make a new file, then put it in the old one's place."""
+    """Call `write` with the path of a temporary file, then rename that file to `file`."""
     new = file.with_name(file.name + ".new")
     try:
         write(new)
@@ -32,8 +32,8 @@ def write_file(file: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a new folder, then put it in the old one's place."""
-    new, old = _beside(folder)
+    """Call `write` with the path of an empty temporary folder, then replace `folder` by it."""
+    new, old = _temporary_folders(folder)
     shutil.rmtree(new, ignore_errors=True)
     try:
         new.mkdir(parents=True)
@@ -42,7 +42,7 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
         if folder.exists():
             folder.rename(old)
         new.rename(folder)
-    except Exception as error:  # a full disk is of another kind in each library
+    except Exception as error:  # each library reports a full disk by an exception of its own
         mend_folder(folder)
         shutil.rmtree(new, ignore_errors=True)
         raise unwritable(folder, error) from error
@@ -50,7 +50,7 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 
 def unwritable(path: Path, error: Exception) -> OSError:
-    """What went wrong with writing, in a sentence."""
+    """Return an error that names the path that cannot be written and the reason."""
     if isinstance(error, shutil.Error):  # of copying: each file with its reason
         *_, reason = error.args[0][0]
         return OSError(f"{path}: cannot be written: {reason}")
@@ -58,8 +58,8 @@ def unwritable(path: Path, error: Exception) -> OSError:
 
 
 def mend_folder(folder: Path) -> None:
-    """Undo what a kill in the middle of `write_folder` may have left."""
-    _, old = _beside(folder)
+    """Restore a folder after the process was killed inside `write_folder`."""
+    _, old = _temporary_folders(folder)
     if old.exists():
         if folder.exists():
             shutil.rmtree(old)
@@ -67,5 +67,6 @@ def mend_folder(folder: Path) -> None:
             old.rename(folder)
 
 
-def _beside(folder: Path) -> tuple[Path, Path]:
+def _temporary_folders(folder: Path) -> tuple[Path, Path]:
+    """Return where the new and the old version of a folder are kept while it is replaced."""
     return folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")

@@ -1,6 +1,6 @@
-"""What is installed here, and what works: the checks of `gspen-ner doctor`.
+"""The checks of `gspen-ner doctor`: what is installed, and whether it works.
 
-Requirements and extras are read from the package's own metadata, so that nothing has to be kept in step.
+Requirements and extras are read from the metadata of the installed package.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Status = Literal["ok", "note", "missing", "broken"]
 
 @dataclass(frozen=True)
 class Check:
-    """Something that was looked at.
+    """Result of one installation check.
 
     Args:
-        group: what it belongs to.
-        name: of the thing.
-        status: `"missing"` and `"broken"` matter if the thing is needed.
-        detail: in words.
-        needed: whether the package works without.
+        group: heading under which the check is listed, such as `"requirements"` or `"extra flair"`.
+        name: name of the package, backend or device that was checked.
+        status: `"ok"`; `"note"` for information; `"missing"` and `"broken"` are failures if `needed`.
+        detail: the version found, or the problem and its solution.
+        needed: whether the package requires it; default False.
     """
 
     group: str
@@ -39,21 +39,22 @@ class Check:
 
 
 def check_all() -> list[Check]:
-    """Look at everything. What fails is told, never raised."""
-    parts = (_versions, _requirements, _backends, _threads, _caches, _devices)
-    return [check for part in parts for check in _guarded(part)]
+    """Run all checks; failures become results and are never raised."""
+    groups = (_versions, _requirements, _backends, _threads, _caches, _devices)
+    return [check for group in groups for check in _guarded(group)]
 
 
 def healthy(checks: list[Check]) -> bool:
-    """Whether all that is needed is there and works."""
+    """Return whether everything required is installed and works."""
     return not any(check.needed and check.status in ("missing", "broken") for check in checks)
 
 
-def _guarded(part: Callable[[], Iterator[Check]]) -> list[Check]:
+def _guarded(group: Callable[[], Iterator[Check]]) -> list[Check]:
+    """Return the checks of a group or, if they raise, one check that reports the exception."""
     try:
-        return list(part())
+        return list(group())
     except Exception as error:  # a broken installation can raise anything
-        name = part.__name__.removeprefix("_")
+        name = group.__name__.removeprefix("_")
         return [Check(name, name, "broken", f"{type(error).__name__}: {error}", needed=True)]
 
 
@@ -65,36 +66,39 @@ def _versions() -> Iterator[Check]:
 
 
 def _requirements() -> Iterator[Check]:
-    """The package's own requirements, and those of each of its extras."""
+    """Check the packages that this one requires, and those that each extra requires."""
     try:
-        wanted = [Requirement(text) for text in metadata.requires(PACKAGE) or []]
+        requirements = [Requirement(text) for text in metadata.requires(PACKAGE) or []]
         extras = metadata.metadata(PACKAGE).get_all("Provides-Extra") or []
     except metadata.PackageNotFoundError:
-        detail = "the package itself is not installed: what its extras need is not known"
+        detail = "not installed as a package (no metadata): requirements and extras cannot be checked"
         yield Check("requirements", PACKAGE, "note", detail)
         return
-    always = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
-    for one in always:
-        yield _requirement("requirements", one, needed=True)
+    required = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    optional = [requirement for requirement in requirements if requirement not in required]
+    for requirement in required:
+        yield _requirement("requirements", requirement, needed=True)
     for extra in sorted(extras):
-        for one in wanted:
-            if one not in always and one.marker is not None and one.marker.evaluate({"extra": extra}):
-                yield _requirement(f"extra {extra}", one, needed=False)
+        for requirement in optional:
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+                yield _requirement(f"extra {extra}", requirement, needed=False)
 
 
-def _requirement(group: str, wanted: Requirement, needed: bool) -> Check:
-    name, bounds = wanted.name, f" (wanted: {wanted.specifier})" if wanted.specifier else ""
+def _requirement(group: str, requirement: Requirement, needed: bool) -> Check:
+    """Check that a package is installed in a version that the requirement allows."""
+    name, specifier = requirement.name, requirement.specifier
+    expected = f" (expected {specifier})" if specifier else ""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Check(group, name, "missing", f"not installed{bounds}", needed)
-    if not wanted.specifier.contains(version, prereleases=True):
-        return Check(group, name, "broken", f"{version} does not fit{bounds}", needed)
+        return Check(group, name, "missing", f"not installed{expected}", needed)
+    if not specifier.contains(version, prereleases=True):
+        return Check(group, name, "broken", f"version {version} does not fit{expected}", needed)
     return Check(group, name, "ok", version, needed)
 
 
 def _backends() -> Iterator[Check]:
-    """Let each backend compute something whose result is known."""
+    """Check each backend by a computation whose result is known: 3 x 3 labellings of two nodes."""
     import torch
 
     from gspen_ner.kernels import available_backends, log_partition, use_backend
@@ -103,10 +107,11 @@ def _backends() -> Iterator[Check]:
     for name in available_backends():
         try:
             with use_backend(name):
-                right = abs(log_partition(nodes, edges, lengths).exp().item() - 9) < 1e-6
-            status: Status = "ok" if right else "broken"
-            detail = "computes" if right else "computes something wrong"
-        except Exception as error:  # whatever a compiler may raise
+                partition = log_partition(nodes, edges, lengths).exp().item()
+            correct = abs(partition - 9) < 1e-6
+            status: Status = "ok" if correct else "broken"
+            detail = "works" if correct else f"wrong result: expected 9, got {partition:g}"
+        except Exception as error:  # a compiler can raise anything
             status, detail = "broken", f"{type(error).__name__}: {error}"
         yield Check("backends", name, status, detail, needed=True)
 
@@ -115,8 +120,8 @@ def _threads() -> Iterator[Check]:
     import torch
 
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads, told = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS")
-    source = f", OMP_NUM_THREADS={told}" if told else ""
+    threads, variable = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS")
+    source = f", OMP_NUM_THREADS={variable}" if variable else ""
     status: Status = "ok" if threads <= cpus else "note"
     yield Check("threads", "torch", status, f"{threads} threads on {cpus} CPUs{source}")
 
@@ -126,20 +131,21 @@ def _caches() -> Iterator[Check]:
 
     from gspen_ner.kernels.loops import interleaved
 
-    place = interleaved.scaled_forward_backward.stats.cache_path  # type: ignore[attr-defined]
-    if place and os.access(_existing(Path(place)), os.W_OK):
-        yield Check("caches", "numba", "ok", f"{place} can be written")
+    numba_cache = interleaved.scaled_forward_backward.stats.cache_path  # type: ignore[attr-defined]
+    if numba_cache and _is_writable(numba_cache):
+        yield Check("caches", "numba", "ok", f"{numba_cache} can be written")
     else:
-        detail = f"{place or 'no place'} cannot be written: kernels are compiled anew by every process"
-        yield Check("caches", "numba", "note", f"{detail}; set NUMBA_CACHE_DIR")
-    writable = os.access(_existing(Path(HF_HUB_CACHE)), os.W_OK)
-    there = "can be written" if writable else "cannot be written: set HF_HOME"
-    yield Check("caches", "hugging face", "ok" if writable else "note", f"{HF_HUB_CACHE} {there}")
+        detail = f"{numba_cache or 'no folder'} cannot be written: every process compiles the kernels again"
+        yield Check("caches", "numba", "note", f"{detail}; set NUMBA_CACHE_DIR to a writable folder")
+    writable = _is_writable(HF_HUB_CACHE)
+    detail = "can be written" if writable else "cannot be written: set HF_HOME to a writable folder"
+    yield Check("caches", "hugging face", "ok" if writable else "note", f"{HF_HUB_CACHE} {detail}")
 
 
-def _existing(path: Path) -> Path:
-    """The nearest folder above that exists."""
-    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+def _is_writable(folder: str) -> bool:
+    """Return whether a folder, or the nearest existing folder above it, can be written."""
+    path = Path(folder)
+    return os.access(next(p for p in (path, *path.absolute().parents) if p.exists()), os.W_OK)
 
 
 def _devices() -> Iterator[Check]:
@@ -150,7 +156,7 @@ def _devices() -> Iterator[Check]:
         for number in range(torch.cuda.device_count()):
             yield Check("devices", f"cuda:{number}", "ok", torch.cuda.get_device_name(number))
     else:
-        built = "torch is built with CUDA" if torch.version.cuda else "torch is built without CUDA"
-        yield Check("devices", "cuda", "note", f"none ({built})")
+        build = "torch is built with CUDA" if torch.version.cuda else "torch is built without CUDA"
+        yield Check("devices", "cuda", "note", f"no CUDA device found ({build})")
     if torch.backends.mps.is_available():
-        yield Check("devices", "mps", "note", "there, but not used")
+        yield Check("devices", "mps", "note", "available, but not used by this package")

@@ -11,7 +11,12 @@ from typer.testing import CliRunner
 
 from gspen_ner import __version__
 from gspen_ner.cli import app
-from recipes.bench import chain, graph
+from recipes.bench import (
+    chain,
+    commands_use,  # noqa: F401, adds its commands to bench
+    graph,
+)
+from recipes.bench.commands import bench
 from recipes.bench.contests import Problem
 from recipes.bench.graph_peers import GraphProblem
 from recipes.bench.peers import FlairCRF, PytorchCRF, TorchLoop, TorchStruct
@@ -20,19 +25,37 @@ from tests.tiny import make_model
 runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
 
 
-def run(*arguments):
-    return runner.invoke(app, arguments)
+def measure(*arguments):
+    return runner.invoke(bench, arguments)
 
 
-BENCHES = [("bench", v) for v in ("chain", "graph", "inference", "training", "flair", "tag", "serve")]
-
-
-@pytest.mark.parametrize("arguments", [(), ("bench",), *BENCHES])
-def test_every_verb_explains_itself(arguments):
-    result = run(*arguments, "--help")
+@pytest.mark.parametrize("name", ["chain", "graph", "inference", "training", "flair", "tag", "serve"])
+def test_every_benchmark_explains_itself(name):
+    result = measure(name, "--help")
     assert result.exit_code == 0
-    if len(arguments) == 2:
-        assert f"gspen-ner {' '.join(arguments)} --json" in result.output, "an example"
+    assert "Examples:" in result.output
+
+
+def test_bench_tells_where_the_benchmarks_are_now():
+    result = runner.invoke(app, ["bench", "chain", "--json", "x.json"])
+    assert result.exit_code == 1
+    assert "python -m recipes.bench" in result.output
+
+
+def test_a_command_imports_only_its_own_module():
+    code = "import sys; from gspen_ner.cli import main; main()"
+    code = f"import atexit; atexit.register(lambda: print(*sorted(sys.modules))); {code}"
+    output = subprocess.run(
+        [sys.executable, "-c", code, "recipes", "--help"], capture_output=True, text=True
+    ).stdout
+    commands = {name for name in output.split() if name.startswith("gspen_ner.cli.")}
+    assert commands == {"gspen_ner.cli.recipes", "gspen_ner.cli.shared"}
+
+
+def test_a_mistyped_command_is_corrected():
+    result = runner.invoke(app, ["trian"])
+    assert result.exit_code == 2
+    assert "Did you mean 'train'" in result.output
 
 
 def test_version_of_the_installed_command():
@@ -61,7 +84,7 @@ def test_bench_chain_writes_a_table_and_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(chain, "MAIN", Problem(8, 6, 5))
     monkeypatch.setattr(chain, "PEERS", (TorchLoop(), _Absent()))
     file = tmp_path / "rows.json"
-    result = run("bench", "chain", "--quick", "--seconds", "0", "--json", str(file))
+    result = measure("chain", "--quick", "--seconds", "0", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "left out: nobody 1.0 is not installed" in result.output
     assert "torch loop" in result.output
@@ -79,7 +102,7 @@ def test_bench_graph_writes_a_table_and_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(graph, "MAIN", GraphProblem("star 4x2", 4, 2, ((0, 1), (0, 2), (0, 3)), 5))
     monkeypatch.setattr(graph.PGMax, "missing", lambda self: "PGMax is not here")
     file = tmp_path / "rows.json"
-    result = run("bench", "graph", "--quick", "--seconds", "0", "--json", str(file))
+    result = measure("graph", "--quick", "--seconds", "0", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "left out: PGMax is not here" in result.output
     assert "star 4x2" in result.output
@@ -92,13 +115,13 @@ def test_bench_graph_writes_a_table_and_rows(monkeypatch, tmp_path):
 
 
 def test_bench_graph_refuses_an_interpreter_that_is_not_there(tmp_path):
-    result = run("bench", "graph", "--pgmax-python", str(tmp_path / "python"))
+    result = measure("graph", "--pgmax-python", str(tmp_path / "python"))
     assert result.exit_code == 2
     assert "does not exist" in result.output
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
-    result = run("bench", "chain", "--json", str(tmp_path / "none" / "rows.json"))
+    result = measure("chain", "--json", str(tmp_path / "none" / "rows.json"))
     assert result.exit_code == 2
     assert "is not a directory" in result.output
 
@@ -106,7 +129,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
 @pytest.mark.slow
 def test_bench_inference(tmp_path):
     file = tmp_path / "rows.json"
-    result = run("bench", "inference", "--seconds", "0", "--json", str(file))
+    result = measure("inference", "--seconds", "0", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "chain kernel" in result.output
     assert json.loads(file.read_text())[0]["what"] == "inference"
@@ -114,7 +137,7 @@ def test_bench_inference(tmp_path):
 
 @pytest.mark.slow
 def test_bench_chain_on_every_case():
-    result = run("bench", "chain", "--seconds", "0")
+    result = measure("chain", "--seconds", "0")
     assert result.exit_code == 0, result.output
     for text in ("(4, 4096, 9)", "half the length", "half the batch", "table per position"):
         assert text in result.output
@@ -125,14 +148,14 @@ def test_bench_of_a_model_in_use(tmp_path):
     make_model().save_pretrained(tmp_path / "model")
     file = tmp_path / "runs.json"
     options = ("--sentences", "40", "--sentences", "80", "--workers", "1", "--json", str(file))
-    result = run("bench", "tag", str(tmp_path / "model"), *options)
+    result = measure("tag", str(tmp_path / "model"), *options)
     assert result.exit_code == 0, result.output
     small, large = json.loads(file.read_text())
     assert (small["sentences"], large["sentences"]) == (40, 80)
     assert large["seconds"] > 0
     assert large["peak_mb"] > 100
     options = ("--clients", "4", "--requests", "40", "--json", str(file))
-    result = run("bench", "serve", str(tmp_path / "model"), *options)
+    result = measure("serve", str(tmp_path / "model"), *options)
     assert result.exit_code == 0, result.output
     (served,) = json.loads(file.read_text())
     assert (served["clients"], served["requests"], served["lost"], served["wrong"]) == (4, 40, 0, 0)
@@ -154,7 +177,7 @@ class _Absent(TorchLoop):
 def test_bench_of_whole_taggers(verb, options, expected, monkeypatch, tmp_path):
     monkeypatch.delenv("GSPEN_DATA", raising=False)
     file = tmp_path / "rows.json"
-    result = run("bench", verb, *options, "--rounds", "1", "--json", str(file))
+    result = measure(verb, *options, "--rounds", "1", "--json", str(file))
     assert result.exit_code == 0, result.output
     rows = {row["what"]: row for row in json.loads(file.read_text())}
     assert rows[expected]["ours_ms"] > 0

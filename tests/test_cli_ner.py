@@ -61,7 +61,6 @@ VERBS = (
     [
         *((verb,) for verb in VERBS),
         ("data", "describe"),
-        ("bench", "chain"),
     ],
 )
 def test_every_verb_has_an_example_in_its_help(verb):
@@ -81,7 +80,7 @@ def test_examples_use_options_that_exist(verb):
 
 def test_without_arguments_the_verbs_are_listed():
     output = gspen_ner().output
-    for verb in (*VERBS, "data", "bench"):
+    for verb in (*VERBS, "data"):
         assert re.search(rf"\b{verb}\b", output)
 
 
@@ -168,7 +167,7 @@ class TestTrain:
             patch.setattr(StageTrainer, "training_step", interrupt)
             result = gspen_ner("train", recipe, "--set", "system=unary", "--output", tmp_path / "run")
         assert result.exit_code == 130
-        (command,) = re.findall(r"go on with: gspen-ner (.*)", result.output)
+        (command,) = re.findall(r"resume with: gspen-ner (.*)", result.output)
         assert command.endswith("--resume")
         run(*shlex.split(command))
 
@@ -488,7 +487,7 @@ class TestDescribe:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("Rome LOC\n", "x.conll:1: 'LOC' is no tag"),
+            ("Rome LOC\n", "x.conll:1: 'LOC' is not a tag"),
             ("Rome B-LOC\nwon\n", "x.conll:2: expected 2 columns"),
         ],
     )

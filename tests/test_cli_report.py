@@ -52,7 +52,7 @@ def test_a_run_is_reported_on_its_own_test_data(trained, tmp_path):
 
 
 def test_a_model_has_no_data_of_its_own(trained, tmp_path):
-    message = "model: not a run's folder, which would tell its test data: name the data, too"
+    message = "model: not a run's folder (no recipe.yaml): give the DATA argument"
     refused("report", trained / "model", "-o", tmp_path / "x.html", message=message)
     assert not list(tmp_path.iterdir())
 

@@ -1,32 +1,54 @@
-"""The command `gspen-ner`. Thin: each verb parses, calls, and prints."""
+"""The command line `gspen-ner`: each command parses its options, calls the library and prints the result."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from gspen_ner.cli.compare import compare
-from gspen_ner.cli.data import data
-from gspen_ner.cli.doctor import doctor
-from gspen_ner.cli.evaluate import evaluate
-from gspen_ner.cli.predict import predict
-from gspen_ner.cli.rank import rank
-from gspen_ner.cli.recipes import recipes
-from gspen_ner.cli.report import report
-from gspen_ner.cli.serve import serve
 from gspen_ner.cli.shared import clear_errors, console
-from gspen_ner.cli.tag import tag
-from gspen_ner.cli.train import train
+
+COMMANDS = (
+    *("train", "evaluate", "compare", "report", "predict", "tag", "serve", "rank", "recipes", "doctor"),
+    "data",
+)
+
+
+class _LazyGroup(TyperGroup):
+    """Import the module of a command only when the command runs or its help is shown."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys([*COMMANDS, *self.commands]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        # An unknown name loads all commands, so that the error can suggest a similar one.
+        known = cmd_name in COMMANDS or cmd_name in self.commands
+        for name in [cmd_name] if known else COMMANDS:
+            if name not in self.commands:
+                self.add_command(_load_command(name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _load_command(name: str) -> Any:
+    """Return the Click command that the module of the same name defines."""
+    command = getattr(import_module(f"{__name__}.{name}"), name)
+    if not isinstance(command, typer.Typer):
+        single = typer.Typer(add_completion=False)
+        single.command(name)(command)
+        command = single
+    loaded = typer.main.get_command(command)
+    loaded.name = name
+    return loaded
+
 
 app = typer.Typer(
+    cls=_LazyGroup,
     help="Global scores over whole label sequences for NER taggers, with the exact structure of a CRF.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb in (train, evaluate, compare, report, predict, tag, serve, rank, recipes, doctor):
-    app.command()(verb)
-app.add_typer(data, name="data")
 
 
 @app.command(
@@ -36,13 +58,13 @@ app.add_typer(data, name="data")
 def _moved_bench() -> None:
     """Say where the benchmarks are now."""
     raise ValueError(
-        "benchmarks are not part of the package any more: in a clone of the repository, run "
-        "python -m recipes.bench"
+        "the benchmarks are no longer part of the package: run python -m recipes.bench in a clone of the "
+        "repository"
     )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from gspen_ner import __version__
 
         console.print(f"gspen-ner {__version__}")
@@ -52,12 +74,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Options that stand before the verb."""
+    """Parse the options before the command."""
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command line."""
     app()

@@ -1,4 +1,4 @@
-"""So that `python -m gspen_ner.cli` works as well."""
+"""Run the command line by `python -m gspen_ner.cli`."""
 
 from gspen_ner.cli import main
 

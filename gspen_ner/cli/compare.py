@@ -1,4 +1,4 @@
-"""`gspen-ner compare`."""
+"""The command `gspen-ner compare`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from gspen_ner.cli.shared import clear_errors, console
 @clear_errors
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs, named NAME-SEED.")],
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of a table.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a Markdown table instead of a plain one.")
+    ] = False,
     calibration: Annotated[
-        bool, typer.Option("--reliability", help="Print how many entities are right, by confidence.")
+        bool,
+        typer.Option("--reliability", help="Print the share of correct entities by confidence instead."),
     ] = False,
 ) -> None:
-    """Compare runs seed by seed: mean F1, standard deviation, the gain over the CRF, calibration.
+    """Compare runs seed by seed: mean F1, standard deviation, gain over the CRF, calibration.
 
-    Runs whose folders have the same name but for the seed at its end are one system. Each is compared with
-    the CRF of the same seed: the base model that runs share (`--set base=`), or a run without a term. The
-    interval of the gain is a paired bootstrap over the sentences of the test set.
+    Runs whose folder names differ only in the seed at the end count as one system. Each run is compared with
+    the CRF of the same seed: the base model that both runs share (`--set base=`), or a run without a global
+    term. The 95 % interval of the gain is a paired bootstrap over the sentences of the test set.
 
     Examples:
         gspen-ner compare runs/study/*

@@ -1,14 +1,14 @@
-"""`gspen-ner data`."""
+"""The command `gspen-ner data describe`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from gspen_ner.cli.shared import (
+    GoldData,
     JsonFile,
     Scheme,
     Strict,
@@ -21,28 +21,25 @@ from gspen_ner.cli.shared import (
     write_json,
 )
 
-data = typer.Typer(help="Look at tagged data.", no_args_is_help=True)
+data = typer.Typer(help="Inspect tagged data.", no_args_is_help=True, add_completion=False)
 
 
 @data.callback()
 def _group() -> None:
-    """Keeps `describe` a verb of its own."""
+    """Keep `describe` a subcommand: typer would otherwise make it `data` itself."""
 
 
 @data.command("describe")
 @clear_errors
 def describe_data(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="A tagged file, a dataset, hub:NAME:SPLIT or newswire:N:SEED."),
-    ],
+    source: GoldData,
     json_file: JsonFile = None,
     token_column: TokenColumn = "0",
     tag_column: TagColumn = "-1",
     scheme: Scheme = "auto",
     strict: Strict = False,
 ) -> None:
-    """Count what a corpus holds, and say what looks wrong with it.
+    """Count the sentences, tokens and entities of tagged data, and list likely problems.
 
     Examples:
         gspen-ner data describe train.txt
@@ -54,22 +51,23 @@ def describe_data(
     check_writable(json_file, "--json")
     from gspen_ner.ner.statistics import describe
 
-    found = describe(read_tagged(source, token_column, tag_column, scheme, strict))
-    documents = "not marked" if found.documents is None else f"{found.documents:,}"
+    description = describe(read_tagged(source, token_column, tag_column, scheme, strict))
+    documents = "not marked" if description.documents is None else f"{description.documents:,}"
+    shortest, median, longest = description.lengths
     console.print(
-        f"{found.source}: {found.sentences:,} sentences, {found.tokens:,} tokens, documents: {documents}, "
-        f"scheme {found.scheme}\nlengths: {found.lengths[0]} to {found.lengths[2]}, median "
-        f"{found.lengths[1]:g} tokens",
+        f"{description.source}: {description.sentences:,} sentences, {description.tokens:,} tokens, "
+        f"documents: {documents}, scheme {description.scheme}\n"
+        f"sentence lengths: {shortest} to {longest} tokens, median {median:g}",
         highlight=False,
     )
     table = Table(title="entities", title_justify="left")
     for name in ("type", "count", "distinct", "longest"):
         table.add_column(name, justify="left" if name == "type" else "right")
-    for kind, counts in found.types.items():
-        table.add_row(kind, f"{counts.entities:,}", f"{counts.distinct:,}", str(counts.longest))
+    for entity_type, counts in description.types.items():
+        table.add_row(entity_type, f"{counts.entities:,}", f"{counts.distinct:,}", str(counts.longest))
     console.print(table)
-    for name, kinds in found.ambiguous:
-        console.print(f"ambiguous: {name} ({kinds})", highlight=False, markup=False)
-    for problem in found.problems:
+    for name, types in description.ambiguous:
+        console.print(f"ambiguous: {name} ({types})", highlight=False, markup=False)
+    for problem in description.problems:
         console.print(f"problem: {problem}", style="yellow", highlight=False, markup=False)
-    write_json(json_file, asdict(found))
+    write_json(json_file, asdict(description))

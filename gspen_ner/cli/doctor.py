@@ -1,4 +1,4 @@
-"""`gspen-ner doctor`."""
+"""The command `gspen-ner doctor`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ STYLES = {"ok": "green", "note": "yellow", "missing": "yellow", "broken": "red"}
 
 @clear_errors
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the results as JSON instead of a table.")
+    ] = False,
 ) -> None:
-    """Look at the installation: versions, backends, threads, caches, devices, and what each extra lacks.
+    """Check the installation: versions, requirements, extras, backends, threads, caches, devices.
 
-    The exit code is 0 unless something that is needed is missing or broken.
+    The exit code is 1 if a required package is missing or something required does not work, otherwise 0.
 
     Examples:
         gspen-ner doctor
@@ -32,12 +34,13 @@ def doctor(
     from gspen_ner.installation import check_all, healthy
 
     checks = check_all()
-    fine = healthy(checks)
+    is_healthy = healthy(checks)
     if as_json:
-        typer.echo(json.dumps({"healthy": fine, "checks": [asdict(check) for check in checks]}, indent=2))
+        report = {"healthy": is_healthy, "checks": [asdict(check) for check in checks]}
+        typer.echo(json.dumps(report, indent=2))
     else:
         table = Table(box=None, pad_edge=False)
-        for title in ("", "what", "", "found"):
+        for title in ("", "check", "", "result"):
             table.add_column(title, overflow="fold")
         for group, members in groupby(checks, key=lambda check: check.group):
             for number, check in enumerate(members):
@@ -45,12 +48,14 @@ def doctor(
                 status = Text(check.status, style)
                 table.add_row(group if number == 0 else "", check.name, status, check.detail)
         console.print(table)
-        extras = {
-            check.group for check in checks if check.group.startswith("extra ") and check.status != "ok"
-        }
-        lacking = sorted(group.removeprefix("extra ") for group in extras)
-        for extra in lacking:
-            console.print(f"for the extra {extra}: pip install 'gspen-ner[{extra}]'", highlight=False)
-        console.print("all that is needed is there" if fine else "something that is needed does not work")
-    if not fine:
+        incomplete = {c.group for c in checks if c.group.startswith("extra ") and c.status != "ok"}
+        for group in sorted(incomplete):
+            extra = group.removeprefix("extra ")
+            console.print(f"to install the extra {extra}: pip install 'gspen-ner[{extra}]'", highlight=False)
+        console.print(
+            "everything required works"
+            if is_healthy
+            else "something required is missing or broken: see the red lines above"
+        )
+    if not is_healthy:
         raise typer.Exit(1)

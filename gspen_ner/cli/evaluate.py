@@ -1,4 +1,4 @@
-"""`gspen-ner evaluate`."""
+"""The command `gspen-ner evaluate`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gspen_ner.cli.shared import (
     Strict,
     TagColumn,
     TokenColumn,
+    check_gold,
     check_writable,
     clear_errors,
     console,
     read_tagged,
-    say_what_is_odd,
     write_json,
 )
 
@@ -31,9 +31,10 @@ def evaluate(
     scheme: Scheme = "auto",
     strict: Strict = False,
 ) -> None:
-    """Score a model against gold tags: CoNLL F1 (seqeval, strict), exact match, calibration.
+    """Score a model against gold tags: F1 (seqeval, strict), exact match, calibration.
 
-    The base model (CRF) alone stands beside the model with its global term, with what that changed.
+    If the model has a global term, its base model (the CRF) is scored too, and the errors that the global
+    term fixed and made are counted.
 
     Examples:
         gspen-ner evaluate runs/quickstart newswire:50:7
@@ -42,13 +43,13 @@ def evaluate(
     """
     check_writable(json_file, "--json")
     from gspen_ner.hosts.loading import load_tagger
-    from gspen_ner.ner import metrics as ner_metrics
+    from gspen_ner.ner import metrics
     from gspen_ner.runs.tables import evaluation_summary, evaluation_table
 
     tagger = load_tagger(model)
     file = read_tagged(data, token_column, tag_column, scheme, strict)
-    say_what_is_odd(data, file, tagger.labels.types)
-    result = ner_metrics.evaluate(tagger, file.sentences)
+    check_gold(data, file, tagger.labels.types)
+    result = metrics.evaluate(tagger, file.sentences)
     console.print(evaluation_table(result, tagger.system, f"{data}: whole entities (seqeval, strict)"))
     for line in evaluation_summary(result, tagger.system):
         console.print(line, highlight=False)

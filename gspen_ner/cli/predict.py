@@ -1,14 +1,20 @@
-"""`gspen-ner predict`."""
+"""The command `gspen-ner predict`."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from gspen_ner.cli.shared import Model, check_writable, clear_errors
+from gspen_ner.cli.shared import (
+    ConllTokenColumn,
+    Model,
+    OutputFile,
+    check_writable,
+    clear_errors,
+    write_output,
+)
 
 OutputFormat = Literal["conll", "jsonl", "html"]
 
@@ -16,28 +22,33 @@ OutputFormat = Literal["conll", "jsonl", "html"]
 @clear_errors
 def predict(
     model: Model,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A file, or - for standard input.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="File to tag, or - to read standard input.")],
     output_format: Annotated[
         OutputFormat | None,
-        typer.Option("--format", help="Default: by the output's name, else conll.", show_default=False),
+        typer.Option(
+            "--format",
+            help="Output format.",
+            show_default="by the output's suffix (.jsonl, .html), otherwise conll",
+        ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="File to write; standard output if not given.", dir_okay=False)
-    ] = None,
+    output: OutputFile = None,
     input_format: Annotated[
         Literal["auto", "text", "conll", "jsonl"],
-        typer.Option("--input", help="What the input is; auto looks at it."),
+        typer.Option("--input", help="Input format; auto detects it from the name and the content."),
     ] = "auto",
-    token_column: Annotated[int, typer.Option(help="Column of the tokens in CoNLL input.")] = 0,
+    token_column: ConllTokenColumn = 0,
     k_best: Annotated[
-        int, typer.Option(min=0, help="Also give the K best labellings of each sentence (jsonl).")
+        int,
+        typer.Option(
+            min=0, metavar="K", help="Also write the K best labellings of each sentence (needs jsonl)."
+        ),
     ] = 0,
 ) -> None:
-    """Find the entities of a text, with the exact probability of each.
+    """Tag the entities of a text or a file, with the exact probability of each entity.
 
-    Plain text (a blank line begins a new document), CoNLL columns (gold tags, if any, are not looked at) or
-    JSON lines with `tokens`. Output: CoNLL columns with the tag and the entity's probability, JSON lines, or
-    a page to look at.
+    The input is plain text (a blank line starts a new document), CoNLL columns (gold tags are ignored) or
+    JSON lines with `tokens`. The output is CoNLL columns (token, probability, tag), JSON lines, or an HTML
+    page. To tag large corpora, use `gspen-ner tag`.
 
     Examples:
         echo 'Ms. Anna Halden spoke.' | gspen-ner predict runs/quickstart -
@@ -47,27 +58,29 @@ def predict(
         gspen-ner predict runs/conll03_fast test.txt --format jsonl --k-best 3 --output test.jsonl
     """
     check_writable(output, "--output")
-    from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.ner.plain_text import read_untagged
-    from gspen_ner.ner.prediction_formats import as_conll, as_json_lines
-    from gspen_ner.report.entities_page import entities_page
 
-    kind = output_format or _by_name(output)
-    if k_best and kind != "jsonl":
-        raise ValueError(f"--k-best needs --format jsonl, got {kind}")
+    output_format = output_format or _format_of(output)
+    if k_best and output_format != "jsonl":
+        raise ValueError(f"--k-best needs --format jsonl, got {output_format}")
     sentences = read_untagged(source, input_format, token_column)
     tagger = load_tagger(model)
     documents = [sentence.document for sentence in sentences]
     predictions = tagger.tag([sentence.tokens for sentence in sentences], documents, k_best)
-    writers = {"conll": as_conll, "jsonl": as_json_lines, "html": entities_page}
-    written = writers[kind](predictions, documents)
-    if output is not None:
-        write_whole(output, written)
+    if output_format == "html":
+        from gspen_ner.report.entities_page import entities_page
+
+        text = entities_page(predictions, documents)
     else:
-        sys.stdout.write(written)
+        from gspen_ner.ner.prediction_formats import as_conll, as_json_lines
+
+        write = as_json_lines if output_format == "jsonl" else as_conll
+        text = write(predictions, documents)
+    write_output(output, text)
 
 
-def _by_name(output: Path | None) -> OutputFormat:
-    suffixes: dict[str, OutputFormat] = {".html": "html", ".htm": "html", ".jsonl": "jsonl"}
-    return suffixes.get(output.suffix, "conll") if output else "conll"
+def _format_of(output: Path | None) -> OutputFormat:
+    """Return the format that the suffix of the output file stands for."""
+    formats: dict[str, OutputFormat] = {".html": "html", ".htm": "html", ".jsonl": "jsonl"}
+    return formats.get(output.suffix, "conll") if output else "conll"

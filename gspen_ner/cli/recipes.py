@@ -1,4 +1,4 @@
-"""`gspen-ner recipes`."""
+"""The command `gspen-ner recipes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gspen_ner.cli.shared import clear_errors, console
 
 @clear_errors
 def recipes() -> None:
-    """List the built-in recipes.
+    """List the built-in recipes that `gspen-ner train` accepts by name.
 
     Examples:
         gspen-ner recipes
@@ -18,7 +18,7 @@ def recipes() -> None:
 
     table = Table(title="built-in recipes", title_justify="left")
     table.add_column("name", no_wrap=True)
-    table.add_column("what it does")
+    table.add_column("description")
     for name, description in recipe_names().items():
         table.add_row(name, description)
     console.print(table)

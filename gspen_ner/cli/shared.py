@@ -1,4 +1,4 @@
-"""What the verbs share: the console, options, and errors without tracebacks."""
+"""What the commands share: the console, options, and errors without tracebacks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 
-from gspen_ner.files import write_whole
-from gspen_ner.ner.files import FileScheme, TaggedFile
+if TYPE_CHECKING:
+    from gspen_ner.ner.files import FileScheme, TaggedFile
 
-# What users type is shown as it is: "newswire:100:7" is no emoji, "[b]" no markup.
+# User input is printed unchanged: "newswire:100:7" is not an emoji, "[b]" is not markup.
 console = Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True, markup=False, emoji=False, width=None if sys.stderr.isatty() else 120)
 EXTRAS = {
@@ -31,13 +31,18 @@ EXTRAS = {
     "uvicorn": "serve",
     "sklearn": "ocr",
     "torchvision": "tagging",
-}  # what comes with which
+}
+"""The extra of this package that installs each optional module."""
+GOLD_DATA = (
+    "Tagged data: a CoNLL or .jsonl file, a parquet file, a folder of a dataset, hub:NAME:SPLIT, or "
+    "newswire:DOCUMENTS:SEED (generated)."
+)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 class EngineName(StrEnum):
-    """Where the workers are that tag a corpus; typer takes no lists of literals, which `bench tag` has."""
+    """Where the workers that tag a corpus run; an enum, as typer accepts no list of literals."""
 
     local = "local"
     ray = "ray"
@@ -45,40 +50,65 @@ class EngineName(StrEnum):
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write the figures as JSON.", dir_okay=False),
+    typer.Option("--json", metavar="FILE", help="Also write the results to this JSON file.", dir_okay=False),
+]
+OutputFile = Annotated[
+    Path | None, typer.Option(help="File to write.", show_default="standard output", dir_okay=False)
 ]
 Model = Annotated[str, typer.Argument(help="Folder of a model or of a run.", show_default=False)]
-GoldData = Annotated[str, typer.Argument(help="A tagged file, a dataset, hub:NAME:SPLIT or newswire:N:SEED.")]
+GoldData = Annotated[str, typer.Argument(metavar="DATA", help=GOLD_DATA)]
 TokenColumn = Annotated[
-    str, typer.Option(help="Column of the tokens: a number in a file, a name in a dataset.")
+    str,
+    typer.Option(
+        help="Column of the tokens: a number in a CoNLL file (0 is the first), a name in a dataset."
+    ),
 ]
-TagColumn = Annotated[str, typer.Option(help="Column of the tags; negative numbers count from the end.")]
-Scheme = Annotated[FileScheme, typer.Option(help="How tags are written; auto finds out.")]
-CorpusKind = Annotated[
+TagColumn = Annotated[
+    str,
+    typer.Option(help="Column of the tags: a number in a CoNLL file (-1 is the last), a name in a dataset."),
+]
+Scheme = Annotated[
+    Literal["auto", "IOB1", "BIO", "BIOES"],
+    typer.Option(help="Tagging scheme of the data; auto detects it."),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Refuse tag sequences that the scheme does not allow instead of repairing them."
+    ),
+]
+CorpusInput = Annotated[
+    str, typer.Argument(metavar="INPUT", help="A file, or a folder of files of the same format.")
+]
+CorpusFormat = Annotated[
     Literal["auto", "text", "conll", "jsonl", "parquet"],
-    typer.Option("--input", help="What the input is; auto goes by names and first lines."),
+    typer.Option("--input", help="Input format; auto detects it from file names and first lines."),
 ]
 WordsColumn = Annotated[
     str | None,
-    typer.Option(help="Column of the tokens or the text.", show_default="tokens, or else text"),
+    typer.Option(
+        help="Column with the tokens or the text (jsonl, parquet).", show_default="tokens, otherwise text"
+    ),
 ]
 DocumentColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column that is equal for the rows of a document, which follow each other.",
+        help="Column that has the same value in consecutive rows of a document (jsonl, parquet).",
         show_default="document, if there is one",
     ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse illegal tag sequences, do not repair them.")]
+ConllTokenColumn = Annotated[
+    int, typer.Option(help="Column of the tokens in CoNLL input; 0 is the first, -1 the last.")
+]
 
 
-def clear_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Bad input is said in a line, without a traceback; the exit code is 1."""
+def clear_errors(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a command report invalid input in one line, without a traceback, and exit with code 1."""
 
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            return verb(*args, **kwargs)
+            return command(*args, **kwargs)
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
@@ -87,53 +117,67 @@ def clear_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Resul
             )
             raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
-            where, why = getattr(error, "filename", None), getattr(error, "strerror", None)
-            said = f"{where}: {why}" if where and why else str(error)
+            file, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
+            message = f"{file}: {reason}" if file and reason else str(error)
             errors.print("error:", style="red", end=" ")
-            errors.print(said, highlight=False, markup=False, soft_wrap=True)
+            errors.print(message, highlight=False, markup=False, soft_wrap=True)
             raise typer.Exit(1) from None
 
     return run
 
 
 def stop_with_hint(command: Sequence[str], overrides: Sequence[str], folder: Path) -> NoReturn:
-    """After Ctrl-C in a training, print the command that continues it, and exit with 130."""
-    changes = [part for change in overrides for part in ("--set", change)]
-    again = shlex.join([*command, *changes, "--output", str(folder), "--resume"])
-    console.print(f"\ninterrupted; go on with: {again}", highlight=False, soft_wrap=True)
+    """After Ctrl-C during training, print the command that resumes it, and exit with code 130."""
+    options = [part for override in overrides for part in ("--set", override)]
+    resume = shlex.join([*command, *options, "--output", str(folder), "--resume"])
+    console.print(f"\ninterrupted; resume with: {resume}", highlight=False, soft_wrap=True)
     raise typer.Exit(130) from None
 
 
 def check_writable(file: Path | None, option: str) -> None:
-    """Refuse a folder that does not exist before minutes are spent."""
+    """Refuse an output file in a folder that does not exist, before any time is spent."""
     if file is not None and not file.absolute().parent.is_dir():
         raise typer.BadParameter(f"{file.parent} is not a directory", param_hint=option)
 
 
-def write_json(file: Path | None, figures: object) -> None:
-    """Write the figures of a verb, if a file was named for them."""
+def write_output(file: Path | None, text: str) -> None:
+    """Write the output of a command to a file or, without one, to standard output."""
+    if file is None:
+        sys.stdout.write(text)
+        return
+    from gspen_ner.files import write_whole
+
+    write_whole(file, text)
+
+
+def write_json(file: Path | None, results: object) -> None:
+    """Write the results of a command as JSON, if a file is given."""
     if file is not None:
-        write_whole(file, json.dumps(figures, indent=2) + "\n")
+        write_output(file, json.dumps(results, indent=2) + "\n")
 
 
 def read_tagged(
     data: str, token_column: str, tag_column: str, scheme: FileScheme, strict: bool
 ) -> TaggedFile:
-    """Read any source of tagged sentences by the options that a user gave; see `read_source`."""
+    """Read tagged data by the options of a command; see `read_source`."""
     from gspen_ner.ner.sources import read_source
 
     return read_source(
-        data, token_column=_column(token_column), tag_column=_column(tag_column), scheme=scheme, strict=strict
+        data,
+        token_column=_number_or_name(token_column),
+        tag_column=_number_or_name(tag_column),
+        scheme=scheme,
+        strict=strict,
     )
 
 
-def say_what_is_odd(data: str, file: TaggedFile, types: Sequence[str]) -> None:
-    """Refuse data without sentences, and tell of what bears on an evaluation.
+def check_gold(data: str, file: TaggedFile, types: Sequence[str]) -> None:
+    """Refuse gold data without sentences, and print what affects their evaluation.
 
     Args:
-        data: what the user called it.
-        file: what it holds.
-        types: that the model knows.
+        data: name of the data as the user typed it.
+        file: the data.
+        types: entity types of the model.
     """
     if not file.sentences:
         raise ValueError(f"{data}: no sentences to evaluate on")
@@ -144,6 +188,5 @@ def say_what_is_odd(data: str, file: TaggedFile, types: Sequence[str]) -> None:
         console.print(f"types the model does not know count as missed: {', '.join(unknown)}", style="yellow")
 
 
-def _column(text: str) -> int | str:
-    """A column by number or by name."""
-    return int(text) if re.fullmatch(r"-?[0-9]+", text) else text
+def _number_or_name(column: str) -> int | str:
+    return int(column) if re.fullmatch(r"-?[0-9]+", column) else column

@@ -1,4 +1,4 @@
-"""`gspen-ner tag`."""
+"""The command `gspen-ner tag`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gspen_ner.cli.shared import (
-    CorpusKind,
+    ConllTokenColumn,
+    CorpusFormat,
+    CorpusInput,
     DocumentColumn,
     EngineName,
     Model,
@@ -30,45 +31,53 @@ if TYPE_CHECKING:
 @clear_errors
 def tag(
     model: Model,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A file, or a folder of files of one kind.")],
+    source: CorpusInput,
     output: Annotated[
-        Path, typer.Argument(help="A folder to be made; or a file, NAME.jsonl or NAME.parquet.")
+        Path, typer.Argument(help="Folder to create, or a file NAME.jsonl or NAME.parquet to write.")
     ],
     engine: Annotated[
-        EngineName, typer.Option(help="Processes of this machine, or actors of a Ray cluster.")
+        EngineName, typer.Option(help="Where workers run: processes of this machine, or a Ray cluster.")
     ] = EngineName.local,
-    workers: Annotated[int, typer.Option(min=1, help="How many, each with a model of its own.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; each loads the model.")] = 1,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Threads of each worker.", show_default="1; a single local worker: torch's"),
+        typer.Option(
+            min=1,
+            help="CPU threads of each worker.",
+            show_default="1; for a single local worker torch's default",
+        ),
     ] = None,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker (ray).")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was begun.")] = False,
-    kind: CorpusKind = "auto",
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker (only with --engine ray).")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    input_format: CorpusFormat = "auto",
     column: WordsColumn = None,
     document_column: DocumentColumn = None,
-    entities_column: Annotated[str, typer.Option(help="What the new column is called.")] = "entities",
-    token_column: Annotated[int, typer.Option(help="Column of the tokens in CoNLL input.")] = 0,
-    part_rows: Annotated[int, typer.Option(min=1, help="Rows of a part, about.")] = PART_ROWS,
+    entities_column: Annotated[
+        str, typer.Option(help="Name of the column that is added for the entities.")
+    ] = "entities",
+    token_column: ConllTokenColumn = 0,
+    part_rows: Annotated[
+        int, typer.Option(min=1, help="Approximate number of rows in each part.")
+    ] = PART_ROWS,
     longest_document: Annotated[
-        int, typer.Option(min=1, help="Sentences of a document that are inferred together, at most.")
+        int, typer.Option(min=1, help="Maximum number of sentences of a document inferred together.")
     ] = LONGEST_DOCUMENT,
 ) -> None:
-    """Find the entities of a corpus of any size, in constant memory, with any number of workers.
+    """Tag the entities of a corpus of any size, in constant memory, with one or more workers.
 
-    Parquet tables and JSON lines keep their columns and get one more, `entities`: a list of start, end, type,
-    text and confidence (the exact probability of the entity). Start and end count characters if the row is a
-    text, tokens if it is a list of tokens. Lines of plain text, and sentences of CoNLL columns, become JSON
-    lines.
+    Parquet tables and JSON lines keep their columns and get the column `entities`: a list of objects with
+    start, end, type, text and confidence (the exact probability of the entity). Start and end count
+    characters if the row is a text, tokens if it is a list of tokens. Plain text lines and CoNLL sentences
+    become JSON lines.
 
-    The whole input is checked before anything is tagged. Rows that follow each other with the same value of
-    the document column are a document; without one, each row is. In plain text, blank lines end documents.
-    Parts never cut a document, unless it has more than --longest-document sentences: then it is tagged in
-    pieces that know nothing of each other, and that is said.
+    The whole input is checked before tagging starts. Consecutive rows with the same value of the document
+    column are one document; without such a column, each row is a document. In plain text, blank lines
+    separate documents. Documents are never cut between parts, unless they have more than --longest-document
+    sentences: these are tagged in independent pieces, and the number of cuts is reported.
 
-    A run that was killed goes on with --resume; no row is lost or there twice. With --engine ray, the cluster
-    of RAY_ADDRESS is used, or one is started on this machine; all its machines must see input, output and
-    model under the same names.
+    An interrupted run continues with --resume; no row is lost or duplicated. With --engine ray, the cluster
+    at RAY_ADDRESS is used, or a new one is started on this machine; all machines must see the input, output
+    and model at the same paths.
 
     Examples:
         gspen-ner tag runs/quickstart news.parquet news_tagged.parquet --column body --document-column url
@@ -85,45 +94,49 @@ def tag(
     from gspen_ner.corpora.tagging import CorpusJob
 
     columns = Columns(column, document_column, entities_column, token_column)
-    settings = Settings(kind, columns, part_rows, longest_document)
-    work = make_engine(engine.value, workers, threads, gpus)
+    settings = Settings(input_format, columns, part_rows, longest_document)
+    run_parts = make_engine(engine.value, workers, threads, gpus)
     with errors.status("checking the corpus"):
         job = CorpusJob(model, source, output, settings, resume)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     try:
-        done = _watch(job, work)
+        tagged = _run_with_progress(job, run_parts)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{error}\nFinished parts are kept in {job.folder}: go on with --resume.") from None
-    _tell(job, done, time.perf_counter() - begun, longest_document)
+        raise ValueError(
+            f"{error}\nFinished parts are kept in {job.folder}: continue with --resume"
+        ) from None
+    _print_summary(job, tagged, time.perf_counter() - start, longest_document)
 
 
-def _watch(job: CorpusJob, work: Engine) -> Tagged:
-    counts = (MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[found]:,} entities"))
+def _run_with_progress(job: CorpusJob, engine: Engine) -> Tagged:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    counts = (MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[entities]:,} entities"))
     columns = (TextColumn("tagging"), BarColumn(), *counts)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task("tagging", total=job.rows, found=0)
-        found = 0
+        task = progress.add_task("tagging", total=job.rows, entities=0)
+        entities = 0
 
         def report(outcome: Outcome) -> None:
-            nonlocal found
-            found += outcome.entities
-            progress.update(task, advance=outcome.rows, found=found)
+            nonlocal entities
+            entities += outcome.entities
+            progress.update(task, advance=outcome.rows, entities=entities)
 
-        return job.run(work, report)
+        return job.run(engine, report)
 
 
-def _tell(job: CorpusJob, done: Tagged, seconds: float, longest: int) -> None:
-    earlier = f", besides {done.earlier:,} of an earlier run" if done.earlier else ""
+def _print_summary(job: CorpusJob, tagged: Tagged, seconds: float, longest_document: int) -> None:
+    earlier = f", after {tagged.earlier:,} of an earlier run" if tagged.earlier else ""
     console.print(
-        f"{done.rows:,} rows{earlier}: {done.sentences:,} sentences, {done.entities:,} entities in "
-        f"{seconds:.1f} s, {done.peak} MB a worker -> {job.output}",
+        f"{tagged.rows:,} rows{earlier}: {tagged.sentences:,} sentences, {tagged.entities:,} entities in "
+        f"{seconds:.1f} s, {tagged.peak} MB per worker -> {job.output}",
         highlight=False,
         soft_wrap=True,
     )
-    if done.cuts:
+    if tagged.cuts:
         console.print(
-            f"documents of more than {longest} sentences were cut at {done.cuts:,} places; the model's "
-            "global term does not look across them (--longest-document)",
+            f"documents of more than {longest_document} sentences were cut at {tagged.cuts:,} positions; the "
+            "model's global term does not see across a cut (increase --longest-document to avoid it)",
             style="yellow",
             highlight=False,
         )

@@ -1,4 +1,4 @@
-"""`gspen-ner train`."""
+"""The command `gspen-ner train`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ if TYPE_CHECKING:
 @clear_errors
 def train(
     recipe: Annotated[
-        str, typer.Argument(help="A built-in recipe (see `gspen-ner recipes`) or a .yaml file.")
+        str,
+        typer.Argument(
+            help="Name of a built-in recipe (see `gspen-ner recipes`), or path of a .yaml file.",
+            show_default=False,
+        ),
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change an entry of the recipe; repeat it for more."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override an entry of the recipe; may be repeated."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder of the run; runs/RECIPE if not given.", file_okay=False)
+        Path | None, typer.Option(help="Folder of the run.", show_default="runs/RECIPE", file_okay=False)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
 ) -> None:
-    """Train a tagger by a recipe: its base model, then a global term on top.
+    """Train a tagger from a recipe: first its base model, then a global term on top.
 
-    The run's folder gets the resolved recipe, metrics as JSON lines, a log, the results, and the best model
-    in `model`. Killing it loses at most the current epoch (with Flair's trainer, the current stage).
+    The folder of the run contains the resolved recipe, metrics as JSON lines, a log, the results, and the
+    best model in `model`. An interrupted run loses at most one epoch (with Flair's trainer, one training
+    stage) and continues with --resume.
 
     Examples:
         gspen-ner train quickstart
@@ -50,7 +55,7 @@ def train(
 
     loaded = load_recipe(recipe, overrides or [])
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(loaded, TrainedHere):
-        raise ValueError(f"{recipe}: trains in one process only; start it without torchrun")
+        raise ValueError(f"{recipe}: this recipe trains in one process only: start it without torchrun")
     folder = output or Path("runs") / Path(recipe).stem
     try:
         _train(loaded, folder, resume, Path(recipe).stem)
@@ -67,20 +72,20 @@ def _train(recipe: AnyRecipe, folder: Path, resume: bool, name: str) -> None:
         from gspen_ner.runs.trials import gather, make_runs, train_runs
 
     runs = make_runs(recipe, folder)
-    with main_first() as main:
-        if main:
+    with main_first() as is_main:
+        if is_main:
             open_folder(recipe, folder, resume)
             write_log(folder / "log.txt", console)
     results = train_runs(runs, recipe.drop_worst)
-    if not main:
+    if not is_main:
         return
     console.print(results_table(results, f"{name}: F1 of whole entities (seqeval, strict)"))
     if recipe.trials > 1:
         console.print(trials_table(results, "all trials"))
         gather(folder, runs, results)
     else:
-        last = results[0].test or results[0].dev
-        for line in evaluation_summary(last, recipe.system):
+        evaluation = results[0].test or results[0].dev
+        for line in evaluation_summary(evaluation, recipe.system):
             console.print(line, highlight=False)
         for text in showcase(recipe, folder):
             console.print(text)

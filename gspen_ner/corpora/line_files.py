@@ -1,9 +1,9 @@
-"""Corpora as files of lines: JSON lines, plain text, CoNLL columns. Any row can be sought, none is kept.
+"""Corpus files of lines: JSON lines, plain text, CoNLL columns. Rows are found by offset, none is kept.
 
-text      a row is a line; a blank line, or one that begins with -DOCSTART-, ends a document
-conll     a row is a sentence; -DOCSTART- begins a document; only the tokens are kept
-jsonl     a row is an object with `tokens` or `text`, and perhaps `document`; written as it was, byte by
-          byte, with one more entry
+text      a row is a line; a blank line, or one that starts with -DOCSTART-, ends a document
+conll     a row is a sentence; -DOCSTART- starts a document; only the tokens are kept
+jsonl     a row is an object with `tokens` or `text` and, optionally, `document`; the line is written
+          unchanged, byte by byte, with one more entry
 """
 
 from __future__ import annotations
@@ -13,69 +13,70 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from gspen_ner.corpora.rows import Columns, Entity, Place, Words
+from gspen_ner.corpora.rows import Columns, Entity, Position, Words
 from gspen_ner.ner.files import (
     DOCUMENT_MARK,
     check_tokens,
     column_sentences,
-    has_half_characters,
+    has_surrogates,
     json_object,
 )
 
-LineKind = Literal["text", "conll", "jsonl"]
-_START = Place(0, 1, 0)
+LineFormat = Literal["text", "conll", "jsonl"]
+_START = Position(0, 1, 0)
 
 
 class _Line(NamedTuple):
-    at: int
+    offset: int
     number: int
     text: str
 
 
 class _Row(NamedTuple):
-    place: Place
+    """A row; `source` is the unchanged line, in JSON lines only."""
+
+    position: Position
     words: Words
     source: str
-    """The line as it stands, of JSON lines."""
 
 
 class LineFile:
-    """A corpus file of lines; see this module's header.
+    """A corpus file of lines; see the header of this module.
 
     Args:
-        path: the file, UTF-8.
-        kind: of its lines.
-        columns: what is where.
+        path: path of the file, in UTF-8.
+        file_format: format of the lines.
+        columns: names of the columns.
     """
 
     suffix = ".jsonl"
 
-    def __init__(self, path: Path, kind: LineKind, columns: Columns) -> None:
-        self.path, self.kind, self.columns = path, kind, columns
+    def __init__(self, path: Path, file_format: LineFormat, columns: Columns) -> None:
+        self.path, self.format, self.columns = path, file_format, columns
         self.end = path.stat().st_size
 
-    def places(self) -> Iterator[Place]:
-        """Where each row stands; all are checked."""
-        return (row.place for row in self._rows(_START, None))
+    def positions(self) -> Iterator[Position]:
+        """Yield the position of each row; all rows are checked."""
+        return (row.position for row in self._rows(_START, None))
 
-    def read(self, start: Place, stop: int) -> LineRows:
-        """The rows from a place to `stop`, a byte."""
-        return LineRows(list(self._rows(start, stop)), self.kind, self.columns)
+    def read(self, start: Position, stop: int) -> LineRows:
+        """Read the rows from a position up to the byte `stop`, which is excluded."""
+        return LineRows(list(self._rows(start, stop)), self.format, self.columns)
 
-    def _rows(self, start: Place, stop: int | None) -> Iterator[_Row]:
-        rows = {"text": self._text, "conll": self._conll, "jsonl": self._json}[self.kind]
+    def _rows(self, start: Position, stop: int | None) -> Iterator[_Row]:
+        rows = {"text": self._text, "conll": self._conll, "jsonl": self._json}[self.format]
         return rows(_lines(self.path, start, stop), start)
 
-    def _text(self, lines: Iterator[_Line], start: Place) -> Iterator[_Row]:
+    def _text(self, lines: Iterator[_Line], start: Position) -> Iterator[_Row]:
         document, ended = start.document, False
         for line in lines:
             if not line.text.strip() or line.text.startswith(DOCUMENT_MARK):
                 ended = True
                 continue
             document, ended = document + ended, False
-            yield _Row(Place(line.at, line.number, document), line.text, "")
+            yield _Row(Position(line.offset, line.number, document), line.text, "")
 
-    def _conll(self, lines: Iterator[_Line], start: Place) -> Iterator[_Row]:
+    def _conll(self, lines: Iterator[_Line], start: Position) -> Iterator[_Row]:
         passed: list[_Line] = []
 
         def texts() -> Iterator[str]:
@@ -84,40 +85,43 @@ class LineFile:
                 yield line.text
 
         document = -1 if start == _START else max(start.document, -1)
-        given = (self.path, texts(), self.columns.token, None, start.line, document)
-        for sentence in column_sentences(*given):
+        arguments = (self.path, texts(), self.columns.token, None, start.line, document)
+        for sentence in column_sentences(*arguments):
             first = passed[sentence.line - passed[0].number]
-            document = sentence.document if sentence.document >= 0 else -1 - sentence.line  # by itself
-            yield _Row(Place(first.at, sentence.line, document), sentence.tokens, "")
+            # Without a document mark, a sentence is a document of its own: a negative number.
+            document = sentence.document if sentence.document >= 0 else -1 - sentence.line
+            yield _Row(Position(first.offset, sentence.line, document), sentence.tokens, "")
             del passed[:-1]
 
-    def _json(self, lines: Iterator[_Line], start: Place) -> Iterator[_Row]:
+    def _json(self, lines: Iterator[_Line], start: Position) -> Iterator[_Row]:
         document, last = start.document, None
-        fresh = True
+        is_first = True
         for line in lines:
             if not line.text.strip():
                 continue
             entry = json_object(self.path, line.number, line.text)
             words, name = self._words(line.number, entry), self._document(line.number, entry)
-            if not fresh and (name is None or name != last):
+            if not is_first and (name is None or name != last):
                 document += 1
-            fresh, last = False, name
-            yield _Row(Place(line.at, line.number, document), words, line.text.strip())
+            is_first, last = False, name
+            yield _Row(Position(line.offset, line.number, document), words, line.text.strip())
 
     def _words(self, number: int, entry: dict[str, Any]) -> Words:
         if self.columns.entities in entry:
             raise ValueError(
-                f"{self.path}:{number}: has {self.columns.entities!r} already: call the new column something "
-                "else (--entities-column)"
+                f"{self.path}:{number}: {self.columns.entities!r} exists already: choose another name for "
+                "the new column (--entities-column)"
             )
         name = self.columns.words or ("tokens" if "tokens" in entry else "text")
         if name not in entry:
-            wanted = repr(name) if self.columns.words else "'tokens' or 'text'"
-            raise ValueError(f"{self.path}:{number}: expected an object with {wanted}")
+            expected = repr(name) if self.columns.words else "'tokens' or 'text'"
+            raise ValueError(f"{self.path}:{number}: expected an object with {expected}")
         words = entry[name]
         if isinstance(words, str):
-            if has_half_characters(words):
-                raise ValueError(f"{self.path}:{number}: the text has half of a character (a lone surrogate)")
+            if has_surrogates(words):
+                raise ValueError(
+                    f"{self.path}:{number}: the text contains a lone surrogate (half of a character)"
+                )
             return words
         if words is None:
             return ""
@@ -132,45 +136,45 @@ class LineFile:
 
 
 class LineRows:
-    """Rows of a file of lines."""
+    """Consecutive rows of a file of lines."""
 
-    def __init__(self, rows: Sequence[_Row], kind: LineKind, columns: Columns) -> None:
-        self.rows, self.kind, self.columns = rows, kind, columns
+    def __init__(self, rows: Sequence[_Row], file_format: LineFormat, columns: Columns) -> None:
+        self.rows, self.format, self.columns = rows, file_format, columns
         self.words: Sequence[Words] = [row.words for row in rows]
-        self.places: Sequence[Place] = [row.place for row in rows]
+        self.positions: Sequence[Position] = [row.position for row in rows]
 
     def write(self, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
-        """As JSON lines."""
+        """Write the rows as JSON lines, with the entities of each."""
         with file.open("w", encoding="utf-8", newline="\n") as out:
-            for row, found in zip(self.rows, entities, strict=True):
-                out.write(f"{self._object(row)}, {_json(self.columns.entities)}: {_json(found)}}}\n")
+            for row, row_entities in zip(self.rows, entities, strict=True):
+                out.write(f"{self._object(row)}, {_json(self.columns.entities)}: {_json(row_entities)}}}\n")
 
     def _object(self, row: _Row) -> str:
-        """A row's object without its last brace."""
-        if self.kind == "jsonl":
+        """Return the JSON object of a row without its closing brace."""
+        if self.format == "jsonl":
             return row.source[:-1].rstrip()
-        name = "text" if self.kind == "text" else "tokens"
-        document = row.place.document if row.place.document >= 0 else None
-        return _json({"document": document, "line": row.place.line, name: row.words})[:-1]
+        name = "text" if self.format == "text" else "tokens"
+        document = row.position.document if row.position.document >= 0 else None
+        return _json({"document": document, "line": row.position.line, name: row.words})[:-1]
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _lines(path: Path, start: Place, stop: int | None) -> Iterator[_Line]:
-    """Lines of a file from a place on, with the byte each begins at."""
+def _lines(path: Path, start: Position, stop: int | None) -> Iterator[_Line]:
+    """Yield the lines of a file from a position to the byte `stop`, each with its byte offset."""
     with path.open("rb") as file:
-        file.seek(start.at)
-        at = start.at
+        file.seek(start.offset)
+        offset = start.offset
         for number, line in enumerate(file, start.line):
-            if stop is not None and at >= stop:
+            if stop is not None and offset >= stop:
                 return
             try:
-                text = line.decode("utf-8-sig" if at == 0 else "utf-8").rstrip("\r\n")
+                text = line.decode("utf-8-sig" if offset == 0 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise ValueError(
-                    f"{path}:{number}: not UTF-8 text (byte {at + error.start}): {error.reason}"
+                    f"{path}:{number}: not UTF-8 text (byte {offset + error.start}): {error.reason}"
                 ) from None
-            yield _Line(at, number, text)
-            at += len(line)
+            yield _Line(offset, number, text)
+            offset += len(line)

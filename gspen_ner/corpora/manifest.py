@@ -1,7 +1,7 @@
-"""The manifest of a tagged corpus: what it is made of, and of which parts. It lies beside the parts.
+"""The manifest of a tagged corpus: its input, model, settings and parts, in a file beside the parts.
 
-Workers are told nothing but where it is, so that they may be on any machine that sees the same files. A run
-that is resumed must be of the same input, model and settings, and does the parts that are not there yet.
+Workers are given only its folder, so they can run on any machine that sees the same files. A run that is
+resumed must have the same input, model and settings, and tags the parts that are still missing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from gspen_ner import __version__
 from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, Part
-from gspen_ner.corpora.reading import Kind, kind_of, open_file
-from gspen_ner.corpora.rows import Columns, CorpusFile, Place
+from gspen_ner.corpora.reading import Format, format_of, open_file
+from gspen_ner.corpora.rows import Columns, CorpusFile, Position
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.loading import find_model, model_files
 
-NAME = "_manifest.json"  # readers of parquet folders pass over what begins with an underscore
+NAME = "_manifest.json"  # readers of parquet folders ignore names that begin with an underscore
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Settings:
     """What the rows of an output depend on besides input and model.
 
     Args:
-        kind: of the input.
-        columns: which of its columns hold what.
-        part_rows: how many rows a part has, about.
-        longest_document: sentences of a document that are inferred together, at most.
+        kind: format of the input; default `"auto"`.
+        columns: names of the columns.
+        part_rows: approximate number of rows of a part; default 1,000.
+        longest_document: maximum number of sentences of a document inferred together; default 256.
     """
 
-    kind: Kind = "auto"
+    kind: Format = "auto"
     columns: Columns = field(default_factory=Columns)
     part_rows: int = PART_ROWS
     longest_document: int = LONGEST_DOCUMENT
@@ -42,16 +42,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Manifest:
-    """See this module's header.
+    """Description of a tagged corpus; see the header of this module.
 
     Args:
         model: folder of the model.
-        files: of the input.
-        settings: with the kind that was found.
-        digests: of input, model and version, by what a user would call them.
-        suffix: of the part files.
-        parts: where each begins and ends.
-        cuts: how many parts begin inside a document that was too long.
+        files: paths of the input files.
+        settings: settings, with the detected format.
+        digests: hashes of the input and the model, and the version of the package.
+        suffix: suffix of the part files.
+        parts: parts of the corpus.
+        cuts: number of parts that begin inside a document that was too long.
     """
 
     model: str
@@ -64,15 +64,15 @@ class Manifest:
 
     @classmethod
     def of(cls, model: str | Path, files: Sequence[CorpusFile], settings: Settings) -> Manifest:
-        """The manifest of an output to be made, without its parts."""
+        """Return the manifest of a new output, still without parts."""
         digests = {
             "input": _digest([file.path for file in files]),
             "model": _digest(model_files(model)),
             "version": __version__,
         }
-        found = replace(settings, kind=kind_of(files[0]))
+        settings = replace(settings, kind=format_of(files[0]))
         paths = [str(file.path) for file in files]
-        return cls(str(find_model(model).absolute()), paths, found, digests, files[0].suffix)
+        return cls(str(find_model(model).absolute()), paths, settings, digests, files[0].suffix)
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -82,49 +82,49 @@ class Manifest:
             entry: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
             settings = entry["settings"]
             entry["settings"] = Settings(**{**settings, "columns": Columns(*settings["columns"])})
-            entry["parts"] = [_part(told, len(entry["files"])) for told in entry["parts"]]
+            entry["parts"] = [_part(part, len(entry["files"])) for part in entry["parts"]]
             return cls(**entry)
         except FileNotFoundError:
-            raise ValueError(f"{folder}: no {NAME} here: not the output of a tagged corpus") from None
+            raise ValueError(f"{folder}: no {NAME}: not the output of a tagged corpus") from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"{file}: not a manifest that can be read: {error}") from None
+            raise ValueError(f"{file}: not a readable manifest: {error}") from None
 
     def save(self, folder: Path) -> None:
-        """Write it, whole."""
+        """Write the manifest into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / NAME, json.dumps(asdict(self)) + "\n")
 
     def differences(self, other: Manifest) -> list[str]:
-        """What makes another a manifest of something else."""
-        found = [f"the {name}" for name in self.digests if self.digests[name] != other.digests.get(name)]
-        mine, its = asdict(self.settings), asdict(other.settings)
-        return found + [name.replace("_", " ") for name in mine if mine[name] != its[name]]
+        """Return the names of the digests and settings that differ."""
+        names = [f"the {name}" for name in self.digests if self.digests[name] != other.digests.get(name)]
+        mine, others = asdict(self.settings), asdict(other.settings)
+        return names + [name.replace("_", " ") for name in mine if mine[name] != others[name]]
 
     def part_file(self, folder: Path, number: int) -> Path:
-        """Where a part is written to."""
+        """Return the path of a part."""
         return folder / f"part-{number:06d}{self.suffix}"
 
     def missing(self, folder: Path) -> list[int]:
-        """The parts that are not there yet."""
-        there = {file.name for file in folder.iterdir()}
-        return [n for n in range(len(self.parts)) if self.part_file(folder, n).name not in there]
+        """Return the numbers of the parts that are not yet written."""
+        existing = {file.name for file in folder.iterdir()}
+        return [n for n in range(len(self.parts)) if self.part_file(folder, n).name not in existing]
 
     def open_files(self) -> list[CorpusFile]:
-        """The files of the input."""
+        """Open the input files."""
         return [open_file(Path(path), self.settings.kind, self.settings.columns) for path in self.files]
 
 
-def _part(told: Sequence[Any], files: int) -> Part:
-    """A part, as JSON has it."""
-    number, start, stop, rows = told
-    part = Part(number, Place(*start), stop, rows)
+def _part(entry: Sequence[Any], files: int) -> Part:
+    """Return a part from its JSON entry."""
+    number, start, stop, rows = entry
+    part = Part(number, Position(*start), stop, rows)
     if any(type(value) is not int for value in (number, *start, stop, rows)) or number not in range(files):
-        raise ValueError(f"a part of {files} files cannot be {told!r:.100}")
+        raise ValueError(f"{entry!r:.100} is not a part of {files} files")
     return part
 
 
 def _digest(files: Sequence[Path]) -> str:
-    """Of names and content."""
+    """Return a hash of the names and the content of files."""
     total = hashlib.blake2b(digest_size=16)
     for path in files:
         with path.open("rb") as file:

@@ -1,4 +1,12 @@
-"""The sentences of a corpus that a tagger is least sure of: what to annotate next."""
+"""Ranking the sentences of a corpus by how uncertain a tagger is about them: what to annotate next.
+
+The uncertainty is that of the distribution `p(y) ~ exp <theta, y>` over the labellings of a sentence, where
+theta includes the global term. All measures are exact:
+
+    entropy   H(p); optionally per token, so that long sentences do not rank high for their length alone
+    margin    1 - (p(best) - p(second best))
+    span      1 - the probability of the least certain predicted entity; without entities, 1 - p(best)
+"""
 
 from __future__ import annotations
 
@@ -7,16 +15,53 @@ import heapq
 import io
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from gspen_ner.corpora.plan import Part
 from gspen_ner.corpora.rows import CorpusFile, RowSentence, Words, sentences_of
-from gspen_ner.ner.predictions import Prediction, SentenceTagger, predictions_of
-from gspen_ner.ner.uncertainty import Measure, uncertainties
+from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predictions_of
+
+Measure = Literal["entropy", "margin", "span"]
 
 
-class Doubt(NamedTuple):
-    """A sentence, where it stands, and how unsure the tagger is of it."""
+def uncertainties(
+    scored: Scored, predictions: list[Prediction], measure: Measure, per_token: bool = False
+) -> list[float]:
+    """Return the uncertainty of each sentence of a batch.
+
+    Args:
+        scored: scores of the batch.
+        predictions: predictions from these scores.
+        measure: `"entropy"`, `"margin"` or `"span"`; see the header of this module.
+        per_token: divide the entropy by the number of tokens; default False.
+    """
+    theta, chain = scored.theta, scored.chain
+    if measure not in get_args(Measure):
+        raise ValueError(f"measure must be one of {', '.join(get_args(Measure))}, got {measure!r}")
+    if per_token and measure != "entropy":
+        raise ValueError(f"per_token needs the measure entropy, got {measure}")
+    if measure == "entropy":
+        entropy = chain.distribution_entropy(theta).clamp_min(0.0)
+        return (entropy / chain.lengths if per_token else entropy).tolist()
+    scores, _ = chain.k_best(theta, 2)
+    best, second = (scores - chain.log_partition(theta)[:, None]).exp().clamp(0.0, 1.0).T.tolist()
+    if measure == "margin":
+        return [1 - (first - other) for first, other in zip(best, second, strict=True)]
+    least = [min((entity.probability for entity in p.entities), default=None) for p in predictions]
+    return [1 - (whole if lowest is None else lowest) for whole, lowest in zip(best, least, strict=True)]
+
+
+class RatedSentence(NamedTuple):
+    """A sentence with its uncertainty.
+
+    Args:
+        uncertainty: uncertainty of the tagger.
+        file: name of the file.
+        line: line number of the row.
+        sentence: the sentence.
+        words: content of its row.
+        prediction: predicted entities.
+    """
 
     uncertainty: float
     file: str
@@ -26,7 +71,7 @@ class Doubt(NamedTuple):
     prediction: Prediction
 
     def entry(self, rank: int) -> dict[str, Any]:
-        """As an annotation tool may read it: entities by their characters in `text`."""
+        """Return an object for annotation tools; entities have their character positions in `text`."""
         tokens, starts = self.sentence.tokens, self.sentence.starts
         if starts is None:
             text = " ".join(tokens)
@@ -34,7 +79,7 @@ class Doubt(NamedTuple):
         else:
             first, last = starts[0], starts[-1] + len(tokens[-1])
             text, starts = str(self.words)[first:last], tuple(start - first for start in starts)
-        alone = self.sentence._replace(starts=starts)
+        sentence = self.sentence._replace(starts=starts)
         return {
             "rank": rank,
             "uncertainty": round(self.uncertainty, 6),
@@ -43,61 +88,61 @@ class Doubt(NamedTuple):
             "text": text,
             "tokens": list(tokens),
             "tags": self.prediction.tags,
-            "entities": [alone.entity(text, scored) for scored in self.prediction.entities],
+            "entities": [sentence.entity(text, scored) for scored in self.prediction.entities],
         }
 
 
-def doubts(
+def rate(
     tagger: SentenceTagger,
     files: Sequence[CorpusFile],
     part: Part,
     measure: Measure,
     per_token: bool,
     longest: int,
-) -> Iterator[Doubt]:
-    """The sentences of a part of a corpus; see `uncertainties`."""
+) -> Iterator[RatedSentence]:
+    """Yield the sentences of a part of a corpus with their uncertainties; see `uncertainties`."""
     file = files[part.file]
     rows = file.read(part.start, part.stop)
     sentences, _ = sentences_of(rows, longest)
     tokens = [sentence.tokens for sentence in sentences]
     for scored in tagger.scores(tokens, [sentence.document for sentence in sentences]):
-        some = [tokens[row] for row in scored.rows]
-        found = predictions_of(some, scored.without_base(), tagger.labels, 0)
-        unsure = uncertainties(scored, found, measure, per_token)
-        for row, prediction, uncertainty in zip(scored.rows, found, unsure, strict=True):
+        batch = [tokens[row] for row in scored.rows]
+        predictions = predictions_of(batch, scored.without_base(), tagger.labels, 0)
+        values = uncertainties(scored, predictions, measure, per_token)
+        for row, prediction, uncertainty in zip(scored.rows, predictions, values, strict=True):
             sentence = sentences[row]
-            line, words = rows.places[sentence.row].line, rows.words[sentence.row]
-            yield Doubt(uncertainty, file.path.name, line, sentence, words, prediction)
+            line, words = rows.positions[sentence.row].line, rows.words[sentence.row]
+            yield RatedSentence(uncertainty, file.path.name, line, sentence, words, prediction)
 
 
 class Ranking:
-    """The most uncertain sentences of those it was given.
+    """Keeps the most uncertain sentences.
 
     Args:
-        top: how many to keep; None keeps all.
+        top: number of sentences to keep; None keeps all.
     """
 
     def __init__(self, top: int | None) -> None:
-        self.top, self.given = top, 0
-        self._heap: list[tuple[float, int, Doubt]] = []
+        self.top, self.count = top, 0
+        self._heap: list[tuple[float, int, RatedSentence]] = []
 
-    def add(self, doubt: Doubt) -> None:
-        """Keep a sentence if it is among them; of equals the first."""
-        self.given += 1
-        entry = (doubt.uncertainty, -self.given, doubt)
+    def add(self, sentence: RatedSentence) -> None:
+        """Add a sentence; of equally uncertain ones, the first are kept."""
+        self.count += 1
+        entry = (sentence.uncertainty, -self.count, sentence)
         if self.top is None or len(self._heap) < self.top:
             heapq.heappush(self._heap, entry)
         else:
             heapq.heappushpop(self._heap, entry)
 
     def entries(self) -> list[dict[str, Any]]:
-        """What was kept, most uncertain first."""
+        """Return the kept sentences as objects, the most uncertain first."""
         ordered = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
-        return [doubt.entry(rank) for rank, (_, _, doubt) in enumerate(ordered, 1)]
+        return [sentence.entry(rank) for rank, (_, _, sentence) in enumerate(ordered, 1)]
 
 
 def as_csv(entries: Sequence[dict[str, Any]]) -> str:
-    """A table; what is a list is written as JSON."""
+    """Return a CSV table of entries; lists are written as JSON."""
     names = ("rank", "uncertainty", "file", "line", "text", "tokens", "tags", "entities")
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
@@ -109,5 +154,5 @@ def as_csv(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def as_json_lines(entries: Sequence[dict[str, Any]]) -> str:
-    """An object a line."""
+    """Return one JSON object per line and entry."""
     return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)

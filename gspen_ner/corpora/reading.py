@@ -1,4 +1,4 @@
-"""Which files a corpus has, and of what kind they are."""
+"""Finding the files of a corpus, and detecting their format."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Literal
 
 from gspen_ner.corpora.line_files import LineFile
 from gspen_ner.corpora.rows import Columns, CorpusFile
-from gspen_ner.ner.plain_text import guess_kind
+from gspen_ner.ner.plain_text import detect_format
 
-Kind = Literal["auto", "text", "conll", "jsonl", "parquet"]
-LOOKED_AT = 1000  # lines that tell what a file is
+Format = Literal["auto", "text", "conll", "jsonl", "parquet"]
+LINES_READ = 1000
+"""Number of lines from which the format of a file is detected."""
 
 
-def open_corpus(path: str | Path, kind: Kind, columns: Columns) -> list[CorpusFile]:
-    """The files of a corpus: the one given, or all of a folder in the order of their names.
+def open_corpus(path: str | Path, file_format: Format, columns: Columns) -> list[CorpusFile]:
+    """Open the files of a corpus: the given file, or all files of a folder, sorted by name.
 
     Args:
-        path: a file, or a folder of files of one kind; names that begin with . or _ are passed over.
-        kind: `"auto"` goes by the names and, where these say nothing, by the first lines.
-        columns: what is where.
+        path: a file, or a folder of files of the same format; names that begin with . or _ are ignored.
+        file_format: format of the files; `"auto"` detects it from their names and first lines.
+        columns: names of the columns.
     """
     path = Path(path).absolute()
     if not path.exists():
@@ -31,32 +32,32 @@ def open_corpus(path: str | Path, kind: Kind, columns: Columns) -> list[CorpusFi
         else [path]
     )
     if not files:
-        raise ValueError(f"{path}: a folder without files")
-    kinds = {file: _kind(file) if kind == "auto" else kind for file in files}
-    if len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{file.name} ({found})" for file, found in list(kinds.items())[:4])
-        raise ValueError(f"{path}: files of different kinds: {listed}; say which all of them are (--input)")
-    return [open_file(file, found, columns) for file, found in kinds.items()]
+        raise ValueError(f"{path}: the folder contains no files")
+    formats = {file: _detect(file) if file_format == "auto" else file_format for file in files}
+    if len(set(formats.values())) > 1:
+        listed = ", ".join(f"{file.name} ({detected})" for file, detected in list(formats.items())[:4])
+        raise ValueError(f"{path}: files of different formats: {listed}; give the format of all (--input)")
+    return [open_file(file, detected, columns) for file, detected in formats.items()]
 
 
-def open_file(path: Path, kind: Kind, columns: Columns) -> CorpusFile:
-    """A file of a corpus whose kind is known."""
-    if kind == "parquet":
+def open_file(path: Path, file_format: Format, columns: Columns) -> CorpusFile:
+    """Open a corpus file of a known format."""
+    if file_format == "parquet":
         from gspen_ner.corpora.parquet_files import TableFile
 
         return TableFile(path, columns)
-    assert kind != "auto"
-    return LineFile(path, kind, columns)
+    assert file_format != "auto"
+    return LineFile(path, file_format, columns)
 
 
-def kind_of(file: CorpusFile) -> Kind:
-    """What a file was opened as."""
-    return file.kind if isinstance(file, LineFile) else "parquet"
+def format_of(file: CorpusFile) -> Format:
+    """Return the format as which a file was opened."""
+    return file.format if isinstance(file, LineFile) else "parquet"
 
 
-def _kind(path: Path) -> Kind:
+def _detect(path: Path) -> Format:
     if path.suffix == ".parquet":
         return "parquet"
     with path.open("rb") as file:
-        first = [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(file, LOOKED_AT)]
-    return "jsonl" if path.suffix == ".ndjson" else guess_kind(path, first)
+        lines = [line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(file, LINES_READ)]
+    return "jsonl" if path.suffix == ".ndjson" else detect_format(path, lines)

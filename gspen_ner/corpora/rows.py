@@ -1,7 +1,7 @@
-"""What a corpus is made of: rows of text or of tokens, some of which make a document together.
+"""The rows of a corpus: each is a text or a list of tokens; some rows make a document together.
 
-Rows that follow each other and have the same document number are one document. A row of text may have many
-sentences, a row of tokens is one.
+Consecutive rows with the same document number are one document. A row of text may have many sentences, a row
+of tokens is one sentence.
 """
 
 from __future__ import annotations
@@ -14,29 +14,35 @@ from gspen_ner.decode import ScoredSpan
 from gspen_ner.ner.plain_text import split_text
 
 Words = str | Sequence[str]
-"""What a row says: a text, or tokens."""
-MOST_PADDED = 32768  # tokens of a document that is inferred at once, padding included
+"""The content of a row: a text, or tokens."""
+MOST_PADDED = 32768
+"""Maximum number of tokens, padding included, of a document that is inferred at once."""
 
 
-class Place(NamedTuple):
-    """Where a row stands in its file: what to seek to, its line (or row), and the number of its document.
+class Position(NamedTuple):
+    """Position of a row in its file.
 
-    Numbers of documents below zero are of rows that stand alone in a file that otherwise numbers them.
+    Args:
+        offset: byte offset of the row or, in a table, its index.
+        line: line number of the row or, in a table, its number; from 1.
+        document: document number; negative for a row that is a document of its own in a file that otherwise
+            marks documents.
     """
 
-    at: int
+    offset: int
     line: int
     document: int
 
 
 class Columns(NamedTuple):
-    """Which column holds what.
+    """Names of the columns.
 
     Args:
-        words: the text or the tokens; None: `tokens`, or else `text`.
-        document: equal for the rows of a document; None: `document`, if there is one.
-        entities: what the new column is called.
-        token: number of the column of tokens in CoNLL files.
+        words: column of the text or the tokens; None, the default, means `tokens` or otherwise `text`.
+        document: column that is equal for the rows of a document; None, the default, means `document` if it
+            exists.
+        entities: name of the column that is added; default `entities`.
+        token: index of the token column in CoNLL files; default 0.
     """
 
     words: str | None = None
@@ -46,7 +52,7 @@ class Columns(NamedTuple):
 
 
 class Entity(TypedDict):
-    """An entity of a row; start and end count characters of a text, or tokens."""
+    """An entity of a row; start and end count the characters of a text, or tokens."""
 
     start: int
     end: int
@@ -56,33 +62,44 @@ class Entity(TypedDict):
 
 
 class Rows(Protocol):
-    """Some rows of a file that follow each other."""
+    """Consecutive rows of a file."""
 
     words: Sequence[Words]
-    places: Sequence[Place]
+    positions: Sequence[Position]
 
     def write(self, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
-        """Write the rows as they were, with the entities of each."""
+        """Write the rows unchanged, with the entities of each."""
 
 
 class CorpusFile(Protocol):
-    """A file of a corpus. `places` checks all that it passes, so that `read` finds nothing wrong later."""
+    """A file of a corpus. `positions` checks all rows, so that `read` meets no invalid row later.
+
+    Attributes:
+        path: path of the file.
+        suffix: suffix of the files to which its parts are written.
+        end: offset after the last row.
+    """
 
     path: Path
     suffix: str
-    """Of the files that its parts are written to."""
     end: int
-    """What a row behind the last would be at."""
 
-    def places(self) -> Iterator[Place]:
-        """Where each row stands."""
+    def positions(self) -> Iterator[Position]:
+        """Yield the position of each row."""
 
-    def read(self, start: Place, stop: int) -> Rows:
-        """The rows from a place to the one at `stop`, which is left out."""
+    def read(self, start: Position, stop: int) -> Rows:
+        """Read the rows from a position up to the offset `stop`, which is excluded."""
 
 
 class RowSentence(NamedTuple):
-    """A sentence of a row; `starts` are the characters its tokens begin at, None in a row of tokens."""
+    """A sentence of a row.
+
+    Args:
+        row: index of the row.
+        tokens: tokens of the sentence.
+        starts: character at which each token begins; None in a row of tokens.
+        document: document number.
+    """
 
     row: int
     tokens: tuple[str, ...]
@@ -90,55 +107,59 @@ class RowSentence(NamedTuple):
     document: int
 
     def entity(self, words: Words, scored: ScoredSpan) -> Entity:
-        """An entity in terms of its row."""
-        (start, end, kind), probability = scored
+        """Return an entity with its position in the row, whose content is `words`."""
+        (start, end, entity_type), probability = scored
         if self.starts is not None:
             start, end = self.starts[start], self.starts[end - 1] + len(self.tokens[end - 1])
-        found = words[start:end]
-        text = found if isinstance(found, str) else " ".join(found)
-        return Entity(start=start, end=end, type=kind, text=text, confidence=round(probability, 6))
+        content = words[start:end]
+        text = content if isinstance(content, str) else " ".join(content)
+        return Entity(start=start, end=end, type=entity_type, text=text, confidence=round(probability, 6))
 
 
 def sentences_of(rows: Rows, longest: int) -> tuple[list[RowSentence], int]:
-    """The sentences of rows, and at how many places a document was cut; see `pieces_of`."""
-    found = [
-        RowSentence(number, tokens, starts, place.document)
-        for number, (words, place) in enumerate(zip(rows.words, rows.places, strict=True))
+    """Return the sentences of rows, and the number of cuts inside documents; see `pieces_of`."""
+    sentences = [
+        RowSentence(number, tokens, starts, position.document)
+        for number, (words, position) in enumerate(zip(rows.words, rows.positions, strict=True))
         for tokens, starts in _split(words)
     ]
-    pieces, cuts = pieces_of([s.document for s in found], [len(s.tokens) for s in found], longest)
-    return [sentence._replace(document=piece) for sentence, piece in zip(found, pieces, strict=True)], cuts
+    documents, lengths = [s.document for s in sentences], [len(s.tokens) for s in sentences]
+    pieces, cuts = pieces_of(documents, lengths, longest)
+    return [s._replace(document=piece) for s, piece in zip(sentences, pieces, strict=True)], cuts
 
 
 def pieces_of(documents: Sequence[int], lengths: Sequence[int], longest: int) -> tuple[list[int], int]:
-    """Documents cut where they grow too long to be inferred at once: new numbers, and the number of cuts.
+    """Cut documents that are too long to be inferred at once.
 
     Args:
-        documents: equal numbers, one behind the other, for the sentences of a document.
-        lengths: tokens of each sentence.
-        longest: sentences of a piece, at most. It also has at most MOST_PADDED tokens, padding included,
-            so that one very long sentence among many does not exhaust the memory.
+        documents: document number of each sentence.
+        lengths: number of tokens of each sentence.
+        longest: maximum number of sentences of a piece. A piece also has at most MOST_PADDED tokens, padding
+            included, so that one very long sentence among many does not exhaust the memory.
+
+    Returns:
+        The new document number of each sentence, and the number of cuts.
 
     Example:
         >>> pieces_of([0, 0, 0, 7], [2, 2, 2, 2], longest=2)
         ([0, 0, 1, 2], 1)
     """
-    found: list[int] = []
-    cuts = inside = widest = 0
+    pieces: list[int] = []
+    cuts = size = widest = 0
     for row, (document, length) in enumerate(zip(documents, lengths, strict=True)):
-        same = row > 0 and document == documents[row - 1]
-        inside, widest = inside + 1, max(widest, length)
-        full = inside > longest or inside * widest > MOST_PADDED
-        if not same or full:
-            cuts += same
-            inside, widest = 1, length
-            found.append(found[-1] + 1 if found else 0)
+        continues = row > 0 and document == documents[row - 1]
+        size, widest = size + 1, max(widest, length)
+        if continues and size <= longest and size * widest <= MOST_PADDED:
+            pieces.append(pieces[-1])
         else:
-            found.append(found[-1])
-    return found, cuts
+            cuts += continues
+            size, widest = 1, length
+            pieces.append(pieces[-1] + 1 if pieces else 0)
+    return pieces, cuts
 
 
 def _split(words: Words) -> Iterator[tuple[tuple[str, ...], tuple[int, ...] | None]]:
+    """Yield the tokens of each sentence of a row and, in a text, the character at which each begins."""
     if isinstance(words, str):
         yield from ((sentence.tokens, sentence.starts) for sentence in split_text(words))
     elif words:

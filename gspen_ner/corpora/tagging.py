@@ -1,9 +1,9 @@
-"""Tag a corpus: plan, manifest, workers, and perhaps one file in the end.
+"""Tagging a whole corpus: plan, manifest, workers and, if requested, one file in the end.
 
-    OUTPUT/_manifest.json, part-000000.jsonl, ...     each part is written whole, by the worker that tagged it
+    OUTPUT/_manifest.json, part-000000.jsonl, ...     each part is written atomically by its worker
 
-Killed at any moment, a run leaves whole parts; resumed, it does those that are missing. So no row is lost and
-none is there twice.
+A run that is killed at any moment leaves complete parts; resumed, it tags the missing ones. So no row is lost
+or duplicated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from gspen_ner.files import write_file
 
 
 class Tagged(NamedTuple):
-    """What was done: rows of this run and of an earlier one, cuts in documents; memory of a worker in MB."""
+    """Result of tagging a corpus.
+
+    Args:
+        rows: number of rows tagged in this run.
+        sentences: number of their sentences.
+        entities: number of their entities.
+        earlier: number of rows tagged by an earlier run.
+        cuts: number of cuts inside documents.
+        peak: largest peak memory of a worker, in MB.
+    """
 
     rows: int
     sentences: int
@@ -34,15 +43,14 @@ class Tagged(NamedTuple):
 
 
 class CorpusJob:
-    """A corpus to be tagged, or to be tagged on.
+    """A corpus to tag, from the start or from where an earlier run stopped.
 
     Args:
         model: folder of a model or of a run.
         source: a file or a folder of files.
-        output: a folder of parts; or a file, whose name ends in .jsonl or .parquet, joined from the parts in
-            the end.
-        settings: see there.
-        resume: go on with what an earlier run left.
+        output: folder for the parts; or a file NAME.jsonl or NAME.parquet, into which the parts are joined.
+        settings: settings of the output.
+        resume: continue an earlier run; default False.
     """
 
     def __init__(
@@ -51,17 +59,19 @@ class CorpusJob:
         self.output = output.absolute()
         single = self.output.suffix in (".jsonl", ".parquet")
         self.folder = self.output.with_name(self.output.name + ".parts") if single else self.output
-        self._refuse_what_is_there(resume)
+        self._check_output(resume)
         files = open_corpus(source, settings.kind, settings.columns)
         if single and self.output.suffix != files[0].suffix:
-            raise ValueError(f"{output}: parts of this corpus end in {files[0].suffix}; call the output so")
+            raise ValueError(
+                f"{output}: this corpus is written as {files[0].suffix}: give the output this suffix"
+            )
         self.manifest = Manifest.of(model, files, settings)
         if (self.folder / NAME).exists():
             earlier = Manifest.load(self.folder)
             if changed := earlier.differences(self.manifest):
                 raise ValueError(
-                    f"{self.folder} was begun with something else ({', '.join(changed)}): resume with what "
-                    "it was begun with, or choose another output"
+                    f"{self.folder}: the earlier run differs in {', '.join(changed)}: resume it with the "
+                    "same input, model and settings, or choose another output"
                 )
             self.manifest = replace(self.manifest, parts=earlier.parts, cuts=earlier.cuts)
         else:
@@ -70,64 +80,69 @@ class CorpusJob:
         self.manifest.save(self.folder)
         self.missing: list[int] = [] if self._joined else self.manifest.missing(self.folder)
 
-    def _refuse_what_is_there(self, resume: bool) -> None:
+    def _check_output(self, resume: bool) -> None:
+        """Refuse an output that exists, unless it is that of a run to resume."""
         if self.folder != self.output and self.output.exists() and not (resume and self._joined):
             raise ValueError(f"{self.output}: exists already; choose another output")
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(
-                f"{self.folder}: a file, expected a folder, or a name that ends in .jsonl or .parquet"
+                f"{self.folder}: is a file; expected a folder, or a name that ends in .jsonl or .parquet"
             )
         if self.folder.exists() and any(self.folder.iterdir()):
             if not (self.folder / NAME).exists():
                 raise ValueError(f"{self.folder}: not empty; choose another output")
             if not resume:
                 raise ValueError(
-                    f"{self.folder}: begun already; go on with --resume, or choose another output"
+                    f"{self.folder}: contains an earlier run; continue it with --resume, or choose another "
+                    "output"
                 )
 
     @property
     def _joined(self) -> bool:
-        """Whether a run was killed when it had joined its parts, and had them still to remove."""
+        """Whether a run was killed after it joined its parts and before it removed them."""
         return self.folder != self.output and self.output.exists() and (self.folder / NAME).exists()
 
     @property
     def rows(self) -> int:
-        """How many there are to tag in this run."""
+        """Number of rows to tag in this run."""
         return sum(self.manifest.parts[number].rows for number in self.missing)
 
     def run(self, engine: Engine, report: Callable[[Outcome], object] = lambda outcome: None) -> Tagged:
-        """Tag what is missing.
+        """Tag the missing parts.
 
         Args:
-            engine: where the workers are.
-            report: is told of each part.
+            engine: runs the workers.
+            report: called with the outcome of each part.
         """
         total = sum(part.rows for part in self.manifest.parts)
-        done = Tagged(0, 0, 0, total - self.rows, 0, 0)
+        rows = sentences = entities = cuts = peak = 0
         coupled = False
         for outcome in engine(self.folder, self.missing) if self.missing else ():
             if outcome.error:
                 raise ValueError(outcome.error)
+            rows += outcome.rows
+            sentences += outcome.sentences
+            entities += outcome.entities
+            cuts += outcome.cuts
             coupled |= outcome.coupled
-            rows, sentences = done.rows + outcome.rows, done.sentences + outcome.sentences
-            entities, cuts = done.entities + outcome.entities, done.cuts + outcome.cuts
-            done = Tagged(rows, sentences, entities, done.earlier, cuts, max(done.peak, outcome.peak))
+            peak = max(peak, outcome.peak)
             report(outcome)
+        earlier = total - self.rows
         if self.folder != self.output:
             if not self._joined:
                 self._join()
             _remove(self.folder)
-        return done._replace(cuts=done.cuts + coupled * self.manifest.cuts)
+        return Tagged(rows, sentences, entities, earlier, cuts + coupled * self.manifest.cuts, peak)
 
     def _join(self) -> None:
-        """Make one file of the parts."""
+        """Join the parts into one file."""
         parts = [self.manifest.part_file(self.folder, n) for n in range(len(self.manifest.parts))]
         join = _join_tables if self.manifest.suffix == ".parquet" else _join_lines
         write_file(self.output, lambda new: join(parts, new))
 
 
 def _remove(folder: Path) -> None:
-    """Remove the parts, and what says that they were parts at the very end."""
+    """Remove the parts and, last, the manifest: a kill in between leaves a run that can be resumed."""
     for file in folder.iterdir():
         if file.name != NAME:
             file.unlink()

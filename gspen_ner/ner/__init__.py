@@ -1,1 +1,1 @@
-"""What each task reads and how it is scored."""
+"""Named entity recognition: reading and generating data, predictions, and their evaluation."""

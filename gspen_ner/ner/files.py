@@ -1,8 +1,8 @@
 """Reading tagged sentences from files: CoNLL columns and JSON lines.
 
-Whatever scheme a file is tagged in (IOB1, IOB2, BIOES), sentences come out in strict BIO. Sequences that
-the file's own scheme does not allow are repaired, and counted, or refused with `strict`; a malformed line
-is an error that names file and line, and nothing is read of such a file.
+Files may be tagged in IOB1, BIO (IOB2) or BIOES; sentences are returned in strict BIO. Tag sequences that the
+file's scheme does not allow are repaired and counted or, with `strict`, refused. A malformed line raises a
+`ValueError` that names the file and the line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DOCUMENT_MARK = "-DOCSTART-"
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence in strict BIO, and the number of the document it stands in."""
+    """A sentence with tags in strict BIO, and the number of its document."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -32,22 +32,28 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class TaggedFile:
-    """What was read from one file."""
+    """The sentences of one source.
+
+    Args:
+        path: name of the source.
+        sentences: its sentences.
+        scheme: tagging scheme of the source.
+        repaired: number of sentences whose tags the scheme does not allow; default 0.
+        has_documents: whether the source marks documents; otherwise each sentence is a document of its own.
+        repaired_lines: line numbers at which the first ten repaired sentences begin.
+    """
 
     path: Path
     sentences: list[TaggedSentence]
     scheme: str
     repaired: int = 0
-    """Sentences whose tags the file's scheme does not allow."""
     has_documents: bool = False
-    """Whether the file says where documents begin; a sentence of none is a document of its own."""
     repaired_lines: list[int] = field(default_factory=list)
-    """Where the first few of the repaired sentences begin."""
 
 
 @dataclass(frozen=True)
 class RawSentence:
-    """A sentence as it stands in a source; `line` is where, `document` is -1 if nothing says which."""
+    """A sentence as read, with the line at which it begins; `document` is -1 if the source marks none."""
 
     tokens: list[str]
     tags: list[str]
@@ -63,16 +69,16 @@ def read_tagged_file(
     scheme: FileScheme = "auto",
     strict: bool = False,
 ) -> TaggedFile:
-    """Read CoNLL columns, or JSON lines if the name ends in .jsonl or .json.
-
-    Args:
-        path: the file, UTF-8 with or without a byte order mark, any line ends.
-        token_column: which column holds the token; negative counts from the end.
-        tag_column: which column holds the tag; None reads the tokens alone.
-        scheme: how the file is tagged; `"auto"` finds out.
-        strict: refuse tag sequences that the scheme does not allow instead of repairing them.
+    """Read CoNLL columns, or JSON lines if the file name ends in .jsonl or .json.
 
     JSON lines are objects with `tokens` and `tags` (lists of equal length) and, optionally, `document`.
+
+    Args:
+        path: file in UTF-8, with or without a byte order mark, with any line endings.
+        token_column: index of the token column, negative from the end; default 0.
+        tag_column: index of the tag column, negative from the end; None reads only tokens; default -1.
+        scheme: tagging scheme of the file; `"auto"`, the default, detects it.
+        strict: refuse tag sequences that the scheme does not allow instead of repairing them.
     """
     path = Path(path)
     lines = read_lines(path)
@@ -80,16 +86,16 @@ def read_tagged_file(
         raw = json_sentences(path, lines, tag_column is not None)
     else:
         raw = column_sentences(path, lines, token_column, tag_column)
-    return tagged(path, list(raw), scheme, strict)
+    return convert_to_bio(path, list(raw), scheme, strict)
 
 
-def tagged(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: bool) -> TaggedFile:
-    """Sentences in strict BIO, whatever scheme they were tagged in.
+def convert_to_bio(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: bool) -> TaggedFile:
+    """Return sentences of any scheme as sentences in strict BIO.
 
     Args:
-        path: what to call the source in errors.
-        raw: its sentences, tags and documents unchecked.
-        scheme: how they are tagged; `"auto"` finds out.
+        path: name of the source, for errors.
+        raw: its sentences, with unchecked tags and documents.
+        scheme: tagging scheme of the sentences; `"auto"` detects it.
         strict: refuse tag sequences that the scheme does not allow instead of repairing them.
     """
     for sentence in raw:
@@ -100,25 +106,25 @@ def tagged(path: Path, raw: Sequence[RawSentence], scheme: FileScheme, strict: b
         for tag in sentence.tags:
             _check_tag(path, sentence.line, tag)
     last = max((sentence.document for sentence in raw), default=-1)
-    found = _detect(raw) if scheme == "auto" else scheme
+    scheme = _detect_scheme(raw) if scheme == "auto" else scheme
     sentences, repaired = [], []
     for number, sentence in enumerate(raw):
-        spans, legal = _spans(sentence.tags, found)
+        spans, legal = _spans(sentence.tags, scheme)
         if not legal:
             if strict:
                 raise ValueError(
-                    f"{path}:{sentence.line}: the tags of this sentence are not legal {found}: "
+                    f"{path}:{sentence.line}: the tags of this sentence are not legal {scheme}: "
                     f"{' '.join(sentence.tags)}"
                 )
             repaired.append(sentence.line)
         document = sentence.document if sentence.document >= 0 else last + 1 + number
         tags = tags_of_spans(spans, len(sentence.tokens), "BIO")
         sentences.append(TaggedSentence(tuple(sentence.tokens), tuple(tags), document))
-    return TaggedFile(path, sentences, found, len(repaired), last >= 0, repaired[:10])
+    return TaggedFile(path, sentences, scheme, len(repaired), last >= 0, repaired[:10])
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file."""
+    """Return the lines of a text file."""
     try:
         return decode_lines(path, path.read_bytes())
     except FileNotFoundError:
@@ -130,7 +136,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def decode_lines(path: Path, content: bytes) -> list[str]:
-    """The lines of UTF-8 text, with or without a byte order mark, whatever their ends."""
+    """Return the lines of UTF-8 text, with or without a byte order mark, with any line endings."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -146,7 +152,7 @@ def column_sentences(
     first_line: int = 1,
     document: int = -1,
 ) -> Iterator[RawSentence]:
-    """Sentences of columns; blank lines end them, and a line that begins with -DOCSTART- a document."""
+    """Yield the sentences of CoNLL columns: blank lines end sentences, -DOCSTART- lines start documents."""
     tokens: list[str] = []
     tags: list[str] = []
     start, width = 0, None
@@ -159,16 +165,16 @@ def column_sentences(
             document += bool(columns)
             continue
         width = width or len(columns)
-        least = 1 if tag_column is None else 2
-        if len(columns) != width or width < least:
+        minimum = 1 if tag_column is None else 2
+        if len(columns) != width or width < minimum:
             raise ValueError(
-                f"{path}:{number}: expected {max(width, least)} columns, got {len(columns)}: {line!r}"
+                f"{path}:{number}: expected {max(width, minimum)} columns, got {len(columns)}: {line!r}"
             )
         try:
             token, tag = columns[token_column], "O" if tag_column is None else columns[tag_column]
         except IndexError:
-            wanted = ", ".join(str(column) for column in (token_column, tag_column) if column is not None)
-            raise ValueError(f"{path}:{number}: no such column ({wanted}), the line has {width}") from None
+            chosen = ", ".join(str(column) for column in (token_column, tag_column) if column is not None)
+            raise ValueError(f"{path}:{number}: no such column ({chosen}), the line has {width}") from None
         _check_tag(path, number, tag)
         start = start if tokens else number
         tokens.append(token)
@@ -176,7 +182,7 @@ def column_sentences(
 
 
 def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterator[RawSentence]:
-    """Sentences of JSON lines: objects with `tokens`, `tags` and, if they say so, `document`."""
+    """Yield the sentences of JSON lines: objects with `tokens`, `tags` and, optionally, `document`."""
     documents: dict[object, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -187,18 +193,18 @@ def json_sentences(path: Path, lines: Sequence[str], with_tags: bool) -> Iterato
         tags: Any = entry.get("tags") if with_tags else ["O"] * len(tokens)
         if not _strings(tags) or len(tokens) != len(tags):
             raise ValueError(f"{path}:{number}: expected 'tags', a list of {len(tokens)} strings")
-        if any(has_half_characters(tag) for tag in tags):
-            raise ValueError(f"{path}:{number}: a tag has half of a character (a lone surrogate)")
+        if any(has_surrogates(tag) for tag in tags):
+            raise ValueError(f"{path}:{number}: a tag contains a lone surrogate (half of a character)")
         if tokens:
             name = entry.get("document")
             if isinstance(name, list | dict):
-                raise ValueError(f"{path}:{number}: expected a name or number as 'document'")
+                raise ValueError(f"{path}:{number}: expected 'document' to be a string or a number")
             document = -1 if name is None else documents.setdefault(str(name), len(documents))
             yield RawSentence(tokens, tags, document, number)
 
 
 def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    """The object that a line holds; an empty one if it holds something else."""
+    """Return the JSON object in a line, or an empty one if the line contains another JSON value."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -207,17 +213,17 @@ def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def check_tokens(path: Path, number: int, tokens: Any, name: str = "tokens") -> None:
-    """Refuse what is no list of tokens."""
+    """Raise a `ValueError` unless `tokens` is a list of non-empty strings that UTF-8 can encode."""
     if not _strings(tokens):
         raise ValueError(f"{path}:{number}: expected an object with {name!r}, a list of strings")
     if "" in tokens:
         raise ValueError(f"{path}:{number}: a token is empty")
-    if any(has_half_characters(token) for token in tokens):
-        raise ValueError(f"{path}:{number}: a token has half of a character (a lone surrogate)")
+    if any(has_surrogates(token) for token in tokens):
+        raise ValueError(f"{path}:{number}: a token contains a lone surrogate (half of a character)")
 
 
-def has_half_characters(text: str) -> bool:
-    """Whether a text cannot be written as UTF-8."""
+def has_surrogates(text: str) -> bool:
+    """Return whether a text contains lone surrogates, which UTF-8 cannot encode."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -227,12 +233,12 @@ def _strings(value: object) -> bool:
 
 def _check_tag(path: Path, line: int, tag: object) -> None:
     if tag != "O" and not (isinstance(tag, str) and re.match("[BIES]-.", tag)):
-        raise ValueError(f"{path}:{line}: {tag!r} is no tag: expected 'O' or one such as 'B-PER'")
+        raise ValueError(f"{path}:{line}: {tag!r} is not a tag: expected 'O' or a tag such as 'B-PER'")
 
 
-def _detect(sentences: Iterable[RawSentence]) -> FileScheme:
-    """BIOES if E- or S- occur; IOB1 if B- stands only between two entities of one type; else BIO."""
-    inner_starts = needless_begins = 0
+def _detect_scheme(sentences: Iterable[RawSentence]) -> FileScheme:
+    """Return BIOES if E- or S- occur, IOB1 if B- only separates adjacent entities of a type, else BIO."""
+    inner_starts = unneeded_begins = 0
     for sentence in sentences:
         before = "O"
         for tag in sentence.tags:
@@ -240,23 +246,23 @@ def _detect(sentences: Iterable[RawSentence]) -> FileScheme:
                 return "BIOES"
             same = before[2:] == tag[2:]
             inner_starts += tag[0] == "I" and not same
-            needless_begins += tag[0] == "B" and not same
+            unneeded_begins += tag[0] == "B" and not same
             before = tag
-    return "IOB1" if inner_starts and not needless_begins else "BIO"
+    return "IOB1" if inner_starts and not unneeded_begins else "BIO"
 
 
 def _spans(tags: Sequence[str], scheme: FileScheme) -> tuple[list[Span], bool]:
-    """Entities as scorers read them (any change of type begins one), and whether that was legal."""
+    """Return the entities as seqeval reads them (each change of type starts one), and if tags are legal."""
     spans: list[Span] = []
     legal, start = True, None
     for position, tag in enumerate([*tags, "O"]):
         before = tags[position - 1] if position else "O"
-        goes_on = tag[0] in "IE" and before[0] in "BI" and before[2:] == tag[2:]
-        if start is not None and not goes_on:
+        continues = tag[0] in "IE" and before[0] in "BI" and before[2:] == tag[2:]
+        if start is not None and not continues:
             legal &= not (scheme == "BIOES" and before[0] in "BI")
             spans.append(Span(start, position, before[2:]))
             start = None
-        if tag != "O" and not goes_on:
+        if tag != "O" and not continues:
             legal &= scheme == "IOB1" or tag[0] in "BS"
             start = position
         legal &= scheme == "BIOES" or tag[0] not in "ES"

@@ -1,4 +1,4 @@
-"""F1 by how often a document mentions an entity: the more often, the more a document term has to go by."""
+"""F1 by the number of mentions in a document: more mentions give a document term more evidence."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from gspen_ner.terms.mentions import RELATIONS, mention_numbers
 _WORD = list(RELATIONS).index("word")
 
 
-def f1_by_mentions(sentences: Sequence[TaggedSentence], found: Spans, most: int = 6) -> dict[int, Score]:
-    """Score entities apart by their mentions: how often their document has the most frequent of their words.
+def f1_by_mentions(sentences: Sequence[TaggedSentence], predicted: Spans, most: int = 6) -> dict[int, Score]:
+    """Score entities grouped by their mentions: the count of their most frequent word in their document.
 
-    Words with an upper-case letter are counted, whatever the case of the other letters; see `match_mentions`.
+    Words with an upper-case letter are counted, ignoring the case of their other letters; see
+    `match_mentions`.
 
     Args:
-        sentences: with gold tags.
-        found: entities that were found in each.
-        most: entities with more mentions are scored with those that have so many.
+        sentences: sentences with gold tags.
+        predicted: predicted entities of each sentence.
+        most: largest group; entities with more mentions belong to it. Default 6.
 
     Example:
         >>> tagged = [("Rome won", "B-ORG O"), ("ROME lost", "B-ORG O"), ("Ann Lee left", "B-PER I-PER O")]
@@ -33,15 +34,15 @@ def f1_by_mentions(sentences: Sequence[TaggedSentence], found: Spans, most: int 
     numbered = mention_numbers([s.tokens for s in sentences], [s.document for s in sentences])
     words = [[numbers[_WORD] for numbers in row] for row in numbered]
     counts = Counter(number for row in words for number in row)
-    counts[-1] = 1  # words without an upper-case letter are not looked for elsewhere
+    counts[-1] = 1  # words without an upper-case letter count as a single mention
 
     def mentions(row: int, span: Span) -> int:
         return min(most, max(counts[number] for number in words[row][span.start : span.end]))
 
-    def of_group(rows: Spans, group: int) -> list[list[Span]]:
+    def select(rows: Spans, group: int) -> list[list[Span]]:
         return [[span for span in spans if mentions(row, span) == group] for row, spans in enumerate(rows)]
 
     gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
     lengths = [len(sentence.tokens) for sentence in sentences]
     groups = sorted({mentions(row, span) for row, spans in enumerate(gold) for span in spans})
-    return {group: span_f1(of_group(gold, group), of_group(found, group), lengths).micro for group in groups}
+    return {group: span_f1(select(gold, group), select(predicted, group), lengths).micro for group in groups}

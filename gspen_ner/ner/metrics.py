@@ -1,6 +1,7 @@
-"""How NER is scored: CoNLL F1 by seqeval, what a global term changed, and calibration.
+"""Evaluation of NER: CoNLL F1 by seqeval, errors that a global term fixed and made, and calibration.
 
-F1 is always seqeval's strict mode with a scheme: without both, it scores leniently and says nothing.
+F1 always uses seqeval's strict mode with a scheme: without both, seqeval accepts invalid tag sequences
+without a warning.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import Prediction, SentenceTagger
 
 Spans = Sequence[Sequence[Span]]
-TERM_SYSTEMS = ("spen", "gspen")  # that have a global term
+TERM_SYSTEMS = ("spen", "gspen")
+"""The systems that have a global term."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Precision, recall and F1 between 0 and 1, and the number of gold entities."""
+    """Precision, recall and F1 between 0 and 1, and the number of gold entities (support)."""
 
     precision: float
     recall: float
@@ -31,26 +33,26 @@ class Score:
 
 @dataclass(frozen=True)
 class ConllScore:
-    """Micro-averaged, and per type."""
+    """The micro-averaged score, and the score of each entity type."""
 
     micro: Score
     types: dict[str, Score]
 
     @property
     def f1(self) -> float:
-        """Micro-averaged F1."""
+        """The micro-averaged F1."""
         return self.micro.f1
 
 
 def conll_f1(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme = "BIO"
 ) -> ConllScore:
-    """CoNLL precision, recall and F1 of whole entities, by seqeval in strict mode.
+    """Return CoNLL precision, recall and F1 of whole entities, by seqeval in strict mode.
 
     Args:
-        gold: tags of each sentence.
-        predicted: tags of each sentence, as many.
-        scheme: how both are tagged.
+        gold: gold tags of each sentence.
+        predicted: predicted tags of each sentence.
+        scheme: tagging scheme of both; default `"BIO"`.
 
     Example:
         >>> score = conll_f1([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]], "BIO")
@@ -70,9 +72,9 @@ def conll_f1(
     for tag in {tag for rows in (gold, predicted) for row in rows for tag in row}:
         check_tag(tag, scheme)
     if all(tag == "O" for rows in (gold, predicted) for row in rows for tag in row):
-        return ConllScore(Score(0.0, 0.0, 0.0, 0), {})  # seqeval has no answer to this
+        return ConllScore(Score(0.0, 0.0, 0.0, 0), {})  # seqeval fails without any entity
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of types without predictions
+        warnings.simplefilter("ignore")  # seqeval warns about types without predictions
         report = classification_report(
             [list(row) for row in gold],
             [list(row) for row in predicted],
@@ -87,12 +89,12 @@ def conll_f1(
         )
         for name, row in report.items()
     }
-    micro, _, _ = (scores.pop(f"{kind} avg") for kind in ("micro", "macro", "weighted"))
+    micro, _, _ = (scores.pop(f"{average} avg") for average in ("micro", "macro", "weighted"))
     return ConllScore(micro, scores)
 
 
 def span_f1(gold: Spans, predicted: Spans, lengths: Sequence[int]) -> ConllScore:
-    """The same for entities given as spans."""
+    """Return the CoNLL score of entities given as spans, in sentences of these lengths; see `conll_f1`."""
 
     def tags(rows: Spans) -> list[list[str]]:
         return [tags_of_spans(spans, length, "BIO") for spans, length in zip(rows, lengths, strict=True)]
@@ -102,7 +104,7 @@ def span_f1(gold: Spans, predicted: Spans, lengths: Sequence[int]) -> ConllScore
 
 @dataclass(frozen=True)
 class Changes:
-    """Errors (missed or invented entities) of two predictions: gone, new, and made by both."""
+    """Errors (missed or invented entities) that were fixed, newly made (broken), and remain (same)."""
 
     fixed: int
     broken: int
@@ -110,27 +112,28 @@ class Changes:
 
 
 def compare_errors(gold: Spans, before: Spans, after: Spans) -> Changes:
-    """What changed between two predictions.
+    """Count the errors that differ between two predictions of the same sentences.
 
     Example:
         >>> gold = [[Span(0, 1, "LOC")]]
-        >>> compare_errors(gold, [[Span(0, 1, "PER")]], gold)  # one missed and one invented are gone
+        >>> compare_errors(gold, [[Span(0, 1, "PER")]], gold)  # one missed and one invented entity fixed
         Changes(fixed=2, broken=0, same=0)
     """
     fixed = broken = same = 0
-    for truth, first, second in zip(gold, before, after, strict=True):
-        old, new = set(truth) ^ set(first), set(truth) ^ set(second)
+    for gold_row, first, second in zip(gold, before, after, strict=True):
+        old, new = set(gold_row) ^ set(first), set(gold_row) ^ set(second)
         fixed, broken, same = fixed + len(old - new), broken + len(new - old), same + len(old & new)
     return Changes(fixed, broken, same)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far confidences are from the truth.
+    """How well the confidences of predicted entities match their accuracy.
 
     Args:
-        ece: expected calibration error: the mean distance of a bin's confidence to its accuracy.
-        bins: mean confidence, accuracy and number of entities of each bin that has any.
+        ece: expected calibration error: the mean distance between a bin's confidence and its accuracy,
+            weighted by the number of entities.
+        bins: mean confidence, accuracy and number of entities of each bin that is not empty.
     """
 
     ece: float
@@ -138,15 +141,15 @@ class Calibration:
 
 
 def calibration(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], bins: int = 10) -> Calibration:
-    """Calibration of the confidences of predicted entities, in bins of equal width."""
-    found: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
-    for truth, row in zip(gold, predicted, strict=True):
-        entities = set(truth)
+    """Return the calibration of predicted entities, in `bins` (default 10) bins of equal width."""
+    entries: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    for gold_row, row in zip(gold, predicted, strict=True):
+        entities = set(gold_row)
         for span, probability in row:
-            found[min(int(probability * bins), bins - 1)].append((probability, span in entities))
+            entries[min(int(probability * bins), bins - 1)].append((probability, span in entities))
     filled = [
-        (sum(p for p, _ in bin) / len(bin), sum(right for _, right in bin) / len(bin), len(bin))
-        for bin in found
+        (sum(p for p, _ in bin) / len(bin), sum(correct for _, correct in bin) / len(bin), len(bin))
+        for bin in entries
         if bin
     ]
     total = sum(size for _, _, size in filled)
@@ -156,17 +159,16 @@ def calibration(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], bins: in
 
 @dataclass(frozen=True)
 class Assessment:
-    """Everything that is said about one prediction of a dataset."""
+    """The scores of one system on a dataset; `exact_match` is the share of sentences without an error."""
 
     score: ConllScore
     exact_match: float
-    """Share of sentences without an error."""
     calibration: Calibration
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's prediction and, if it has a global term, that of its base model beside it."""
+    """The scores of a model: of its base model and, if it has a global term, of the full model (`full`)."""
 
     sentences: int
     base: Assessment
@@ -175,7 +177,7 @@ class Evaluation:
 
 
 def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
-    """Score a tagger against gold tags and, if it has a global term, its base model beside it."""
+    """Score a tagger against gold tags and, if it has a global term, its base model too."""
     predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
     return evaluate_predictions(sentences, predictions, tagger.system in TERM_SYSTEMS)
 
@@ -183,11 +185,11 @@ def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Eva
 def evaluate_predictions(
     sentences: Sequence[TaggedSentence], predictions: Sequence[Prediction], has_term: bool
 ) -> Evaluation:
-    """The same for what a tagger has said already.
+    """Score predictions of a tagger against gold tags; see `evaluate`.
 
     Args:
-        sentences: with gold tags.
-        predictions: of these sentences.
+        sentences: sentences with gold tags.
+        predictions: predictions for these sentences.
         has_term: whether the tagger has a global term.
     """
     spans = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
@@ -203,8 +205,8 @@ def evaluate_predictions(
 
 
 def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:
-    """Score, exact match and calibration of a prediction."""
+    """Return F1, exact match and calibration of predicted entities."""
     spans = [[entity.span for entity in row] for row in predicted]
-    exact = sum(set(truth) == set(row) for truth, row in zip(gold, spans, strict=True))
+    exact = sum(set(gold_row) == set(row) for gold_row, row in zip(gold, spans, strict=True))
     score = span_f1(gold, spans, lengths)
     return Assessment(score, exact / max(len(gold), 1), calibration(gold, predicted))

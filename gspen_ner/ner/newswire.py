@@ -1,8 +1,8 @@
-"""Newswire-like documents with gold entities, made up on the spot: data for demos and tests, no download.
+"""Generated newswire-like documents with gold entities: data for demos and tests, without a download.
 
-Every document has one or two subjects with an ambiguous name, "Halden", which in this document is a person,
-a place or an organisation. Some sentences reveal which; others, the bare ones, read the same for all three,
-so that only a model that looks at the whole document can do better there than guess.
+Each document has one or two subjects with an ambiguous name, such as "Halden", which in this document is a
+person, a place or an organisation. Some sentences reveal which; the others ("bare" sentences) read the same
+for all three types, so only a model that uses the whole document can do better than guess there.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from gspen_ner.ner.files import TaggedSentence
 
 Item = TypeVar("Item")
 Slots = dict[str, tuple[str, str]]
-"""What stands for the slots of a pattern: a text and its entity type, "" if it is none."""
+"""The text and the entity type ("" for none) of each slot of a pattern."""
 Tagged = tuple[tuple[str, ...], tuple[str, ...]]
-"""Tokens and tags."""
+"""The tokens and the tags of a sentence."""
 
 CAST_SIZE = 3
-"""How many people, cities, companies, ... a document keeps returning to."""
+"""Number of people, of cities, of companies, ... that a document mentions repeatedly."""
 TWO_TYPES = 0.05
-"""The share of documents in which an ambiguous name is used with two types."""
+"""Probability that a document uses its first ambiguous name with two types."""
 
 
 def generate_newswire(documents: int, seed: int = 0) -> list[TaggedSentence]:
-    """Write documents about sports, business, politics, disasters and culture.
+    """Return generated documents about sports, business, politics, disasters and culture.
 
     A document has 6 to 12 sentences of 6 to 30 tokens (a dateline has 2 or 3), and one or two subjects with
-    an ambiguous name, each of a type drawn at random from PER, LOC and ORG. About each there are one or two
-    sentences that reveal its type and two to four bare ones. In about 5 % of the documents such a name also
-    stands once for something of another type, in a sentence that makes this plain.
+    an ambiguous name, each with a type drawn from PER, LOC and ORG. One or two sentences reveal the type of
+    each subject, and two to four bare ones mention it. In about 5 % of the documents, such a name is also
+    used once with another type, in a sentence that reveals it.
 
     Args:
-        documents: how many; fewer with the same seed are the first of more.
-        seed: equal seeds give equal documents, on every machine.
+        documents: number of documents; with the same seed, a smaller number gives the first of them.
+        seed: random seed, default 0; equal seeds give equal documents on every machine.
 
     Example:
         >>> about = [sentence for sentence in generate_newswire(1) if "Camden" in sentence.tokens]
@@ -60,7 +60,7 @@ def generate_newswire(documents: int, seed: int = 0) -> list[TaggedSentence]:
 
 
 def _document(writer: _Writer) -> list[Tagged]:
-    """A headline and a dateline, each perhaps, and then the other sentences in any order."""
+    """Return the sentences of a document: perhaps a headline, perhaps a dateline, the others in any order."""
     genre = writer.pick(tuple(texts.GENRES))
     bare, common = writer.shuffled(texts.BARE), writer.shuffled(texts.GENRES[genre])
     names = writer.shuffled(texts.AMBIGUOUS)[: writer.pick((1, 2))]
@@ -81,34 +81,35 @@ def _document(writer: _Writer) -> list[Tagged]:
     return sentences + [writer.sentence(pattern, slots) for pattern, slots in writer.shuffled(plan)]
 
 
-def _subject(writer: _Writer, genre: str, name: str, kind: str) -> Slots:
-    """What an ambiguous name is in a document: the forms in which it is used, and what it is called."""
+def _subject(writer: _Writer, genre: str, name: str, entity_type: str) -> Slots:
+    """Return the slots of an ambiguous name with this type: its long form, its noun and its title."""
     title = ""
-    if kind == "PER":
+    if entity_type == "PER":
         title, first_names = writer.pick((("Ms.", texts.WOMEN), ("Mr.", texts.MEN)))
         long, noun = f"{writer.pick(first_names)} {name}", writer.pick(texts.ROLES[genre])
-    elif kind == "LOC":
+    elif entity_type == "LOC":
         long, noun = writer.pick(texts.PLACE_FORMS).format(name), writer.pick(texts.PLACE_KINDS)
     else:
         noun, ending = writer.pick(texts.ORGANISATIONS[genre])
         long = f"{name} {ending}"
-    forms = {"name": (name, kind), "long": (long, kind), "noun": (noun, ""), "title": (title, "")}
-    return {"{S}": (name, kind)} | {f"{{{kind}.{form}}}": text for form, text in forms.items()}
+    typed = {"name": (name, entity_type), "long": (long, entity_type)}
+    forms = typed | {"noun": (noun, ""), "title": (title, "")}
+    return {"{S}": (name, entity_type)} | {f"{{{entity_type}.{form}}}": text for form, text in forms.items()}
 
 
 def _revealing(writer: _Writer, genre: str, subject: Slots, two_types: bool) -> list[tuple[str, Slots]]:
-    """One or two sentences that tell a subject's type; of two types, the last names both."""
-    name, kind = subject["{S}"]
-    patterns = writer.shuffled(texts.REVEALING[kind])
+    """Return one or two patterns that reveal a subject's type; with two types, the last reveals both."""
+    name, entity_type = subject["{S}"]
+    patterns = writer.shuffled(texts.REVEALING[entity_type])
     if not two_types:
         return [(pattern, subject) for pattern in patterns[: writer.pick((1, 2))]]
-    other = writer.pick([each for each in texts.REVEALING if each != kind])
-    both = writer.pick(texts.DOUBLE[min(kind, other), max(kind, other)])
+    other = writer.pick([each for each in texts.REVEALING if each != entity_type])
+    both = writer.pick(texts.DOUBLE[min(entity_type, other), max(entity_type, other)])
     return [(patterns[0], subject), (both, _subject(writer, genre, name, other) | subject)]
 
 
 def _headline(writer: _Writer, genre: str, subject: Slots) -> Tagged:
-    """A headline of the genre, or a bare one about the subject or another name; half are in capitals."""
+    """Return a headline of the genre, or a bare one about the subject or another name; half in capitals."""
     if writer.chance(0.4):
         pattern, slots = writer.pick(texts.HEADLINES[genre]), {}
     else:
@@ -117,10 +118,10 @@ def _headline(writer: _Writer, genre: str, subject: Slots) -> Tagged:
 
 
 class _Writer:
-    """The random choices of one document, and the cast of names that it keeps returning to."""
+    """Fills the patterns of one document by random choices, with a cast of recurring names."""
 
     def __init__(self, random: Random) -> None:
-        self._random = random.random  # the one method whose results Python promises never to change
+        self._random = random.random  # the only method whose results are the same in all Python versions
         self._cast: dict[str, list[str]] = {}
         self._introduced: set[str] = set()
 
@@ -134,16 +135,16 @@ class _Writer:
         return sorted(items, key=lambda _: self._random())
 
     def sentence(self, pattern: str, slots: Slots, *, capitals: bool = False) -> Tagged:
-        """Fill a pattern; slots that are not given are drawn, and no two of them alike."""
+        """Fill a pattern; slots without a given text are drawn, all different from each other."""
         tokens: list[str] = []
         spans: list[Span] = []
         used: set[str] = set()
         for word in pattern.split():
-            text, kind = slots.get(word) or self._fill(word, used)
+            text, entity_type = slots.get(word) or self._fill(word, used)
             start = len(tokens)
             tokens += (text.upper() if capitals else text).split()
-            if kind:
-                spans.append(Span(start, len(tokens), kind))
+            if entity_type:
+                spans.append(Span(start, len(tokens), entity_type))
         return tuple(tokens), tuple(tags_of_spans(spans, len(tokens), "BIO"))
 
     def _fill(self, word: str, used: set[str]) -> tuple[str, str]:
@@ -157,7 +158,7 @@ class _Writer:
         return text, ""
 
     def _name(self, slot: str, used: set[str]) -> tuple[str, str]:
-        """A name of the cast; people have their full name first, later mostly the surname."""
+        """Return a name of the cast: of people the full name first, later mostly the surname."""
         if slot in ("{S}", "{ANY}"):
             slot = self.pick(self.pick(texts.ANY))
         if slot == "{NAT}":

@@ -1,15 +1,15 @@
-"""The names and sentence patterns that `newswire` writes its documents from.
+"""The names and sentence patterns from which `newswire` generates documents.
 
-In a pattern, `{day}` is a word of `WORDS`, `{CITY}` a name of `NAMES`, `{PER.long}` and the like a form of
-the document's ambiguous subject. `{LAST}` is a person's surname, `{NAT}` the adjective of a country, `{ANY}`
-a person, place or organisation; `{S}`, in bare patterns, is the subject or, sometimes, `{ANY}`.
+In a pattern, `{day}` is a word of `WORDS`, `{CITY}` a name of `NAMES`, and `{PER.long}` a form of the
+document's ambiguous subject. `{LAST}` is a person's surname, `{NAT}` the adjective of a country, `{ANY}` a
+person, place or organisation. `{S}`, in bare patterns, is the subject or, sometimes, `{ANY}`.
 """
 
 from __future__ import annotations
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """The words of a text; an underscore stands for a space inside a name."""
+    """Return the words of a text; an underscore stands for a space inside a name."""
     return tuple(word.replace("_", " ") for word in text.split())
 
 

@@ -1,4 +1,4 @@
-"""Sentences to tag: of plain text, with blank lines between documents, or of files that are split already."""
+"""Reading sentences to tag: from plain text, which is split and tokenised, or from CoNLL and JSON files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gspen_ner.ner.files import (
     DOCUMENT_MARK,
     TaggedSentence,
     column_sentences,
+    convert_to_bio,
     decode_lines,
     json_sentences,
     read_lines,
-    tagged,
 )
 
 Item = TypeVar("Item")
@@ -31,12 +31,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-LONGEST = 512
+LONGEST_SENTENCE = 512
+"""Maximum number of tokens of a sentence of `split_text`."""
 _ENDS = (".", "!", "?")
 
 
 def tokenise(text: str) -> list[str]:
-    """Tokens as newswire corpora have them: punctuation and genitives by themselves.
+    """Return the tokens of a text as in newswire corpora: punctuation and genitives are separate tokens.
 
     Example:
         >>> tokenise("Mr. Halden's U.S. trip cost 3,500 euros.")
@@ -46,7 +47,7 @@ def tokenise(text: str) -> list[str]:
 
 
 class LocatedSentence(NamedTuple):
-    """A sentence of a text: its tokens, the character each begins at, and the number of its document."""
+    """A sentence of a text: its tokens, the character at which each begins, and its document number."""
 
     tokens: tuple[str, ...]
     starts: tuple[int, ...]
@@ -54,65 +55,66 @@ class LocatedSentence(NamedTuple):
 
 
 def split_text(text: str) -> list[LocatedSentence]:
-    """The same sentences as `read_text` gives of a text's lines, with their places in it.
+    """Return the sentences of a text with their character positions.
 
-    But none has more than LONGEST tokens: what has is a list or a table, and may come from anyone.
+    The sentences are those of `read_text`, but cut after LONGEST_SENTENCE tokens: longer ones are lists or
+    tables, and would exhaust the memory of a server.
 
     Example:
         >>> split_text("Rome won.  Paris lost!")[1]
         LocatedSentence(tokens=('Paris', 'lost', '!'), starts=(11, 17, 21), document=0)
     """
-    found: list[LocatedSentence] = []
+    sentences: list[LocatedSentence] = []
     lines = (list(_TOKEN.finditer(text, *line.span())) for line in _LINE.finditer(text))
-    for document, matches in _numbered(lines):
+    for document, matches in _number_documents(lines):
         tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
-        found += [
+        sentences += [
             LocatedSentence(tuple(tokens[part]), tuple(starts[part]), document)
-            for part in _sentences(tokens, LONGEST)
+            for part in _sentences(tokens, LONGEST_SENTENCE)
         ]
-    return found
+    return sentences
 
 
 def read_text(lines: Iterable[str]) -> list[TaggedSentence]:
-    """Sentences of plain text; a blank line begins a new document.
+    """Return the sentences of plain text; a blank line starts a new document.
 
     Example:
         >>> [s.tokens for s in read_text(["Rome won. Paris lost!", "", "Next."])]
         [('Rome', 'won', '.'), ('Paris', 'lost', '!'), ('Next', '.')]
     """
-    found: list[TaggedSentence] = []
-    for document, tokens in _numbered(map(tokenise, lines)):
+    sentences: list[TaggedSentence] = []
+    for document, tokens in _number_documents(map(tokenise, lines)):
         parts = [tuple(tokens[part]) for part in _sentences(tokens)]
-        found += [TaggedSentence(part, ("O",) * len(part), document) for part in parts]
-    return found
+        sentences += [TaggedSentence(part, ("O",) * len(part), document) for part in parts]
+    return sentences
 
 
 def read_untagged(
-    source: str, kind: Literal["auto", "text", "conll", "jsonl"] = "auto", token_column: int = 0
+    source: str, file_format: Literal["auto", "text", "conll", "jsonl"] = "auto", token_column: int = 0
 ) -> list[TaggedSentence]:
-    """Sentences to tag, from a file or, if `source` is -, from standard input.
+    """Read sentences to tag from a file or from standard input.
 
     Args:
-        source: file name or -.
-        kind: plain text, CoNLL columns (tags, if there are any, are not looked at) or JSON lines with
-            `tokens`; `"auto"` goes by the name and the content.
-        token_column: of CoNLL columns.
+        source: path of a file, or - for standard input.
+        file_format: plain text, CoNLL columns (tags are ignored) or JSON lines with `tokens`; `"auto"`, the
+            default, detects it from the name and the content.
+        token_column: index of the token column in CoNLL columns, negative from the end; default 0.
     """
     path = Path("<standard input>" if source == "-" else source)
     lines = decode_lines(path, sys.stdin.buffer.read()) if source == "-" else read_lines(path)
-    if kind == "auto":
-        kind = guess_kind(path, lines)
-    if kind == "text":
+    if file_format == "auto":
+        file_format = detect_format(path, lines)
+    if file_format == "text":
         return read_text(lines)
-    if kind == "jsonl":
+    if file_format == "jsonl":
         raw = json_sentences(path, lines, with_tags=False)
     else:
         raw = column_sentences(path, lines, token_column, tag_column=None)
-    return tagged(path, list(raw), "BIO", strict=False).sentences
+    return convert_to_bio(path, list(raw), "BIO", strict=False).sentences
 
 
-def guess_kind(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
-    """JSON if every line begins like it; columns if a document mark is there or all lines end in a tag."""
+def detect_format(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "jsonl"]:
+    """Return jsonl if all lines start with a brace, conll for -DOCSTART- or tags at line ends, else text."""
     filled = [line for line in lines if line.strip()]
     if path.suffix in (".jsonl", ".json") or (filled and all(line.startswith("{") for line in filled)):
         return "jsonl"
@@ -123,19 +125,19 @@ def guess_kind(path: Path, lines: Sequence[str]) -> Literal["text", "conll", "js
     return "conll" if same and all(re.fullmatch(r"O|[BIES]-\S+", row[-1]) for row in columns) else "text"
 
 
-def _numbered(lines: Iterable[list[Item]]) -> Iterator[tuple[int, list[Item]]]:
-    """Lines that have tokens, each with the number of its document; lines without any part documents."""
-    document, fresh = -1, True
+def _number_documents(lines: Iterable[list[Item]]) -> Iterator[tuple[int, list[Item]]]:
+    """Yield the lines that have tokens with their document number; lines without tokens end documents."""
+    document, is_new = -1, True
     for line in lines:
         if line:
-            document, fresh = document + fresh, False
+            document, is_new = document + is_new, False
             yield document, line
         else:
-            fresh = True
+            is_new = True
 
 
 def _sentences(tokens: list[str], longest: int | None = None) -> Iterator[slice]:
-    """Cut behind a full stop that an upper-case letter or nothing follows, or behind so many tokens."""
+    """Cut after an end mark before an upper-case letter, at the end, and after `longest` tokens."""
     start = 0
     for position, token in enumerate(tokens):
         following = tokens[position + 1] if position + 1 < len(tokens) else ""

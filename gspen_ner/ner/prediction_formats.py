@@ -1,4 +1,4 @@
-"""Predictions as text: CoNLL columns and JSON lines."""
+"""Writing predictions as text: CoNLL columns and JSON lines."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from gspen_ner.ner.predictions import Prediction
 
 
 def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:
-    """Columns: token, probability of its entity (_ outside), tag in BIO."""
+    """Return CoNLL columns: the token, the probability of its entity (_ outside entities), the BIO tag."""
     lines: list[str] = []
-    marked = len(set(documents)) < len(documents)  # else each sentence stands alone
+    mark_documents = len(set(documents)) < len(documents)  # otherwise each sentence is a document
     for row, prediction in enumerate(predictions):
-        if marked and (row == 0 or documents[row] != documents[row - 1]):
+        if mark_documents and (row == 0 or documents[row] != documents[row - 1]):
             lines += [f"{DOCUMENT_MARK} _ O", ""]
         for token in prediction.tokens:
             if token == DOCUMENT_MARK or not re.fullmatch(r"[^ \t\r\n]+", token):
-                raise ValueError(f"sentence {row + 1}: columns cannot hold the token {token!r}; write jsonl")
+                raise ValueError(
+                    f"sentence {row + 1}: CoNLL columns cannot hold the token {token!r}: write JSON lines "
+                    "instead (jsonl)"
+                )
         tags = prediction.tags
-        chances = ["_"] * len(tags)
+        probabilities = ["_"] * len(tags)
         for span, probability in prediction.entities:
-            chances[span.start : span.end] = [f"{probability:.4f}"] * (span.end - span.start)
-        lines += [" ".join(columns) for columns in zip(prediction.tokens, chances, tags, strict=True)]
+            probabilities[span.start : span.end] = [f"{probability:.4f}"] * (span.end - span.start)
+        lines += [" ".join(columns) for columns in zip(prediction.tokens, probabilities, tags, strict=True)]
         lines.append("")
     return "".join(f"{line}\n" for line in lines)
 
 
 def as_json_lines(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:
-    """One object a sentence: tokens, tags, document, entities, and k_best if there are any."""
+    """Return one JSON object per line and sentence: tokens, tags, document, entities, k_best if requested."""
     return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in _entries(predictions, documents))
 
 

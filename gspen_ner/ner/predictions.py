@@ -1,4 +1,4 @@
-"""What a tagger says of sentences, and how its scores become that."""
+"""Predictions of a tagger: the interface of all taggers, and how their scores become predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gspen_ner.solvers import Solution
 
 
 class Labelling(NamedTuple):
-    """One of the k best labellings of a sentence: its entities and its probability."""
+    """One of the k best labellings of a sentence: the entities and the probability of the labelling."""
 
     entities: list[Span]
     probability: float
@@ -27,13 +27,14 @@ class Labelling(NamedTuple):
 
 @dataclass(frozen=True)
 class Workings:
-    """How a prediction came about.
+    """Label probabilities and convergence of inference behind a prediction.
 
     Args:
-        base_marginals: the probability of each label of each token, without the global term.
-        marginals: likewise with it; `base_marginals` itself if there is none.
-        residuals: of inference, before its first and after each of its steps; empty without a global term.
-        converged: whether the last of them is below the tolerance.
+        base_marginals: probability of each label of each token, without the global term.
+        marginals: the same with the global term; `base_marginals` itself if there is none.
+        residuals: residual of inference before the first step and after each step; empty without a global
+            term.
+        converged: whether the last residual is below the tolerance.
     """
 
     base_marginals: Float[np.ndarray, "T L"]
@@ -44,14 +45,14 @@ class Workings:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one sentence.
+    """Predicted entities of one sentence.
 
     Args:
-        tokens: the sentence.
-        entities: with their exact marginal probabilities.
-        base_entities: what the model says without its global term.
-        k_best: the best labellings, best first; empty if they were not asked for.
-        workings: how it came about; None if that was not asked for, or the sentence has no tokens.
+        tokens: tokens of the sentence.
+        entities: predicted entities with their exact marginal probabilities.
+        base_entities: the entities that the base model predicts, without the global term.
+        k_best: the k best labellings, best first; empty if not requested.
+        workings: label probabilities and convergence; None if not requested or if there are no tokens.
     """
 
     tokens: tuple[str, ...]
@@ -62,20 +63,20 @@ class Prediction:
 
     @property
     def tags(self) -> list[str]:
-        """The entities as BIO tags."""
+        """The predicted entities as BIO tags."""
         return tags_of_spans([entity.span for entity in self.entities], len(self.tokens), "BIO")
 
 
 class Scored(NamedTuple):
-    """Scores of some sentences as chains, to decode.
+    """Chain scores of a batch of sentences, ready to decode.
 
     Args:
-        rows: which sentences.
-        base: of the base model alone.
-        theta: with the global term; `base` itself if there is none.
-        chain: of both.
-        solution: of inference with the global term, if there is one.
-        decoder: how entities are found in both; see `scored_entities`.
+        rows: indices of the sentences.
+        base: scores of the base model.
+        theta: scores with the global term; `base` itself if there is none.
+        chain: polytope of both.
+        solution: result of inference with the global term; None if there is none.
+        decoder: how entities are decoded from the scores; see `scored_entities`.
     """
 
     rows: list[int]
@@ -86,21 +87,21 @@ class Scored(NamedTuple):
     decoder: Decoder = "viterbi"
 
     def without_base(self) -> Scored:
-        """The same for those who do not ask what the base model says: it is then not decoded."""
+        """Return the scores without those of the base model, so that these are not decoded."""
         return self._replace(base=self.theta)
 
 
 class SentenceTagger(ABC):
-    """A trained model in use, whatever host it lives in; a host says how sentences are scored."""
+    """A trained model that tags sentences; each host library implements how sentences are scored."""
 
     labels: Labels
     system: str
-    """`"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
+    """The system: `"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
 
     @property
     @abstractmethod
     def couples_documents(self) -> bool:
-        """Whether the sentences of a document are inferred together."""
+        """Whether the sentences of a document are inferred jointly."""
 
     @abstractmethod
     def scores(
@@ -109,12 +110,12 @@ class SentenceTagger(ABC):
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
     ) -> Iterator[Scored]:
-        """Scores of all sentences that have words, a batch at a time, in any order; `theta` is decoded.
+        """Yield the scores of all sentences that have tokens, in batches, in any order.
 
         Args:
-            sentences: tokens of each.
-            documents: equal numbers for sentences of one document; None if each stands alone.
-            record_trace: whether solutions tell of every step of inference.
+            sentences: tokens of each sentence.
+            documents: document number of each sentence; None if each sentence is a document of its own.
+            record_trace: whether solutions record the residual of every step of inference; default False.
         """
 
     def tag(
@@ -124,20 +125,20 @@ class SentenceTagger(ABC):
         k_best: int = 0,
         workings: bool = False,
     ) -> list[Prediction]:
-        """Entities of sentences; a progress bar appears if it takes long and someone is watching.
+        """Return the predictions for sentences; shows a progress bar on a terminal if it takes long.
 
         Args:
-            sentences: tokens of each.
-            documents: equal numbers for sentences of one document; None if each stands alone.
-            k_best: how many labellings to give besides.
-            workings: also say how each prediction came about.
+            sentences: tokens of each sentence.
+            documents: document number of each sentence; None if each sentence is a document of its own.
+            k_best: number of best labellings to return for each sentence; default 0.
+            workings: whether to return label probabilities and convergence, too; default False.
         """
         scored = watched(self.scores(sentences, documents, workings), len(sentences))
         return predict_all(sentences, scored, self.labels, k_best, workings)
 
 
 def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:
-    """The same, with a progress bar if it takes long and someone is watching."""
+    """Yield batches of scores with a progress bar, shown on a terminal after two seconds."""
     with tqdm(total=sentences, desc="tagging", delay=2, leave=False, disable=None) as bar:
         for batch in scored:
             yield batch
@@ -151,65 +152,46 @@ def predict_all(
     k_best: int = 0,
     workings: bool = False,
 ) -> list[Prediction]:
-    """What the scores of a tagger say of all its sentences.
+    """Return the predictions for all sentences; those without tokens have no entities.
 
     Args:
-        sentences: tokens of each.
-        scored: what the tagger's `scores` gives of them; with their trace, if workings are wanted.
-        labels: the tagger's.
-        k_best: labellings to give besides.
-        workings: also say how each prediction came about.
+        sentences: tokens of each sentence.
+        scored: batches of the tagger's scores; with their traces if `workings` is True.
+        labels: labels of the tagger.
+        k_best: number of best labellings to return for each sentence; default 0.
+        workings: whether to return label probabilities and convergence, too; default False.
     """
-    found = [Prediction(tuple(tokens), [], [], []) for tokens in sentences]
+    predictions = [Prediction(tuple(tokens), [], [], []) for tokens in sentences]
     for batch in scored:
-        words = [sentences[row] for row in batch.rows]
-        some = predictions_of(words, batch, labels, k_best, workings)
-        for row, prediction in zip(batch.rows, some, strict=True):
-            found[row] = prediction
-    return found
+        tokens = [sentences[row] for row in batch.rows]
+        batch_predictions = predictions_of(tokens, batch, labels, k_best, workings)
+        for row, prediction in zip(batch.rows, batch_predictions, strict=True):
+            predictions[row] = prediction
+    return predictions
 
 
 def predictions_of(
     sentences: Sequence[Sequence[str]], scored: Scored, labels: Labels, k_best: int, workings: bool = False
 ) -> list[Prediction]:
-    """What the scores of a batch say of its sentences.
-
-    Args:
-        sentences: tokens of each.
-        scored: their scores.
-        labels: of these.
-        k_best: labellings to give besides.
-        workings: also say how each prediction came about.
-    """
+    """Return the predictions for the sentences of one batch; see `predict_all`."""
     _, base, theta, chain, solution, decoder = scored
-    full = scored_entities(theta, chain, labels, decoder)
-    alone = full if theta is base else scored_entities(base, chain, labels, decoder)
+    entities = scored_entities(theta, chain, labels, decoder)
+    base_entities = entities if theta is base else scored_entities(base, chain, labels, decoder)
     best = _labellings(theta, chain, labels, k_best) if k_best else [[] for _ in sentences]
-    how = workings_of(base, theta, chain, solution) if workings else [None] * len(sentences)
-    return [
-        Prediction(tuple(tokens), entities, base_entities, labellings, own_workings)
-        for tokens, entities, base_entities, labellings, own_workings in zip(
-            sentences, full, alone, best, how, strict=True
-        )
-    ]
+    details = _workings(base, theta, chain, solution) if workings else [None] * len(sentences)
+    rows = zip(map(tuple, sentences), entities, base_entities, best, details, strict=True)
+    return [Prediction(*row) for row in rows]
 
 
-def workings_of(base: Parts, theta: Parts, chain: Chain, solution: Solution | None) -> list[Workings]:
-    """How the predictions of a batch came about.
-
-    Args:
-        base: scores of the base model alone.
-        theta: scores with the global term; `base` itself if there is none.
-        chain: of both.
-        solution: of inference with the global term, with its trace.
-    """
+def _workings(base: Parts, theta: Parts, chain: Chain, solution: Solution | None) -> list[Workings]:
+    """Return the label probabilities and the convergence of each sentence of a batch."""
     before = _node_marginals(base, chain)
     after = before if theta is base else _node_marginals(theta, chain)
     if solution is None or solution.trace is None:
         return [Workings(*tables) for tables in zip(before, after, strict=True)]
-    residuals = zip(solution.trace.residual.T.tolist(), solution.steps.tolist(), strict=True)
-    walked = [tuple(row[: steps + 1]) for row, steps in residuals]
-    rows = zip(before, after, walked, solution.converged.tolist(), strict=True)
+    traces = zip(solution.trace.residual.T.tolist(), solution.steps.tolist(), strict=True)
+    residuals = [tuple(row[: steps + 1]) for row, steps in traces]
+    rows = zip(before, after, residuals, solution.converged.tolist(), strict=True)
     return [Workings(*row) for row in rows]
 
 
@@ -224,8 +206,8 @@ def _labellings(theta: Parts, chain: Chain, labels: Labels, k: int) -> list[list
     return [
         [
             Labelling(labels.spans_of_indices(path), probability)
-            for path, probability in zip(label_lists(row), chances, strict=True)
+            for path, probability in zip(label_lists(row), row_probabilities, strict=True)
             if path
         ]
-        for row, chances in zip(paths, probabilities.tolist(), strict=True)
+        for row, row_probabilities in zip(paths, probabilities.tolist(), strict=True)
     ]

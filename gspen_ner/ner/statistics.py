@@ -1,4 +1,4 @@
-"""What a corpus holds, and what one should know about it before training."""
+"""Counts of a tagged corpus, and problems that one should know about before training on it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gspen_ner.labels import spans_of_tags
 from gspen_ner.ner.files import TaggedFile
 
 LONG_SENTENCE = 250
-FEW = 20
+FEW_ENTITIES = 20
 
 
 @dataclass(frozen=True)
 class TypeCounts:
-    """Entities of one type."""
+    """Entities of one type: how many, how many different ones, and tokens of the longest."""
 
     entities: int
     distinct: int
@@ -24,24 +24,33 @@ class TypeCounts:
 
 @dataclass(frozen=True)
 class Description:
-    """Counts of a corpus and the problems found in it."""
+    """Counts of a corpus, and its problems.
+
+    Args:
+        source: name of the corpus.
+        scheme: tagging scheme.
+        sentences: number of sentences.
+        tokens: number of tokens.
+        documents: number of documents; None if the source marks none.
+        lengths: shortest, median and longest sentence, in tokens.
+        types: counts of each entity type.
+        ambiguous: up to ten names that occur with several types, most frequent first, and their counts.
+        problems: one sentence for each problem.
+    """
 
     source: str
     scheme: str
     sentences: int
     tokens: int
     documents: int | None
-    """None if the source does not say where documents begin."""
     lengths: tuple[int, float, int]
-    """Shortest, median and longest sentence, in tokens."""
     types: dict[str, TypeCounts]
     ambiguous: list[tuple[str, str]]
-    """Names that occur with several types, and how often with which; the most frequent ones."""
     problems: list[str]
 
 
 def describe(file: TaggedFile) -> Description:
-    """Look through a corpus.
+    """Return the counts and the problems of a corpus.
 
     Example:
         >>> from gspen_ner.ner.sources import read_source
@@ -49,25 +58,21 @@ def describe(file: TaggedFile) -> Description:
         50
     """
     names: dict[str, Counter[str]] = defaultdict(Counter)
-    widths: dict[str, int] = Counter()
+    longest: dict[str, int] = Counter()
     for sentence in file.sentences:
-        for start, end, kind in spans_of_tags(sentence.tags, "BIO"):
-            names[" ".join(sentence.tokens[start:end])][kind] += 1
-            widths[kind] = max(widths[kind], end - start)
+        for start, end, entity_type in spans_of_tags(sentence.tags, "BIO"):
+            names[" ".join(sentence.tokens[start:end])][entity_type] += 1
+            longest[entity_type] = max(longest[entity_type], end - start)
     types = {
-        kind: TypeCounts(
-            sum(kinds[kind] for kinds in names.values()),
-            sum(kind in kinds for kinds in names.values()),
-            width,
+        entity_type: TypeCounts(
+            sum(counts[entity_type] for counts in names.values()),
+            sum(entity_type in counts for counts in names.values()),
+            length,
         )
-        for kind, width in sorted(widths.items())
+        for entity_type, length in sorted(longest.items())
     }
     lengths = [len(sentence.tokens) for sentence in file.sentences]
-    several = sorted((kinds.total(), name) for name, kinds in names.items() if len(kinds) > 1)
-    ambiguous = [
-        (name, ", ".join(f"{kind} {count}" for kind, count in names[name].most_common()))
-        for _, name in several[::-1][:10]
-    ]
+    ambiguous = sorted((counts.total(), name) for name, counts in names.items() if len(counts) > 1)
     return Description(
         str(file.path),
         file.scheme,
@@ -76,28 +81,34 @@ def describe(file: TaggedFile) -> Description:
         len({sentence.document for sentence in file.sentences}) if file.has_documents else None,
         (min(lengths), statistics.median(lengths), max(lengths)) if lengths else (0, 0, 0),
         types,
-        ambiguous,
-        list(_problems(file, types, lengths)),
+        [
+            (name, ", ".join(f"{entity_type} {count}" for entity_type, count in names[name].most_common()))
+            for _, name in ambiguous[::-1][:10]
+        ],
+        _problems(file, types, lengths),
     )
 
 
 def _problems(file: TaggedFile, types: dict[str, TypeCounts], lengths: list[int]) -> list[str]:
-    found = []
     if not file.sentences:
         return ["no sentences"]
+    problems = []
     if file.repaired:
         lines = ", ".join(map(str, file.repaired_lines))
-        found.append(f"{file.repaired} sentences are not legal {file.scheme} and were repaired; at {lines}")
+        problems.append(
+            f"{file.repaired} sentences are not legal {file.scheme} and were repaired; the first begin at "
+            f"lines {lines}"
+        )
     if not types:
-        found.append("no entities")
+        problems.append("no entities")
     if not file.has_documents:
-        found.append("no documents are marked: a document term has nothing to work with")
-    rare = [f"{kind} ({counts.entities})" for kind, counts in types.items() if counts.entities < FEW]
+        problems.append("no document boundaries: a document term has no other sentences to use")
+    rare = [f"{name} ({counts.entities})" for name, counts in types.items() if counts.entities < FEW_ENTITIES]
     if rare:
-        found.append(f"types with fewer than {FEW} entities: {', '.join(rare)}")
+        problems.append(f"types with fewer than {FEW_ENTITIES} entities: {', '.join(rare)}")
     if long := sum(length > LONG_SENTENCE for length in lengths):
-        found.append(f"{long} sentences have more than {LONG_SENTENCE} tokens")
-    doubled = len(file.sentences) - len({sentence.tokens for sentence in file.sentences})
-    if doubled:
-        found.append(f"{doubled} sentences repeat another one")
-    return found
+        problems.append(f"{long} sentences have more than {LONG_SENTENCE} tokens")
+    repeated = len(file.sentences) - len({sentence.tokens for sentence in file.sentences})
+    if repeated:
+        problems.append(f"{repeated} sentences repeat another sentence")
+    return problems

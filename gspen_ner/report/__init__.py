@@ -1,1 +1,1 @@
-"""What people look at: pages and pictures."""
+"""HTML pages: predicted entities, and the report of an evaluation."""

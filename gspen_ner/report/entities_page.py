@@ -1,4 +1,4 @@
-"""Predicted entities as one self-contained HTML page: no scripts, no network, all text escaped."""
+"""Predicted entities as one self-contained HTML page, without scripts or network; all text is escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span
 from gspen_ner.ner.predictions import Prediction
 
-_HUES = (210, 28, 130, 290, 350, 60, 170, 250)  # of the types, in the order in which they first occur
+_HUES = (210, 28, 130, 290, 350, 60, 170, 250)  # colours of the types, in the order of first occurrence
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -33,12 +33,12 @@ mark small {{ font-size: .68rem; opacity: .8; margin-left: .3rem; }}
 def entities_page(
     predictions: Sequence[Prediction], documents: Sequence[int], title: str = "Named entities"
 ) -> str:
-    """The page: a fainter background is a smaller probability, an outline a change by the global term.
+    """Return the page: fainter backgrounds mean lower probabilities, outlines a change by the global term.
 
     Args:
-        predictions: of each sentence.
-        documents: equal numbers for sentences of one document.
-        title: shown at the top.
+        predictions: prediction for each sentence.
+        documents: document number of each sentence.
+        title: title of the page; default "Named entities".
     """
     types = list(dict.fromkeys(entity.span.type for row in predictions for entity in row.entities))
     styles = "\n".join(
@@ -46,39 +46,40 @@ def entities_page(
         for number, hue in ((number, _HUES[number % len(_HUES)]) for number in range(len(types)))
     )
     legend = " ".join(
-        f'<mark class="type-{number}" style="--p:.35">{escape(kind)}</mark>'
-        for number, kind in enumerate(types)
+        f'<mark class="type-{number}" style="--p:.35">{escape(name)}</mark>'
+        for number, name in enumerate(types)
     )
     legend += ' <mark class="changed">changed by the global term</mark>'
     parts: list[str] = []
     for row, prediction in enumerate(predictions):
         if row == 0 or documents[row] != documents[row - 1]:
             parts.append(("</div>" if parts else "") + '<div class="document">')
-        before = {entity.span for entity in prediction.base_entities}
-        parts.append(f"<p>{_sentence(prediction.tokens, prediction.entities, types, before)}</p>")
+        base = {entity.span for entity in prediction.base_entities}
+        parts.append(f"<p>{_sentence(prediction.tokens, prediction.entities, types, base)}</p>")
     body = "\n".join(parts) + ("</div>" if parts else "<p>No sentences.</p>")
     return _PAGE.format(title=escape(title), styles=styles, legend=legend, body=body)
 
 
 def _sentence(
-    tokens: Sequence[str], entities: Sequence[ScoredSpan], types: Sequence[str], before: set[Span]
+    tokens: Sequence[str], entities: Sequence[ScoredSpan], types: Sequence[str], base: set[Span]
 ) -> str:
-    """A sentence with its entities marked."""
+    """Return a sentence with its entities marked; `base` contains those of the base model."""
     starts = {entity.span.start: entity for entity in entities}
     parts: list[str] = []
     position = 0
     while position < len(tokens):
         entity = starts.get(position)
         if entity is None:
-            gone = next((span.type for span in before if span.start <= position < span.end), None)
+            removed = next((span.type for span in base if span.start <= position < span.end), None)
             token = escape(tokens[position])
-            if gone is not None:
-                token = f'<mark class="changed" title="{escape(gone)} without the global term">{token}</mark>'
+            if removed is not None:
+                title = f"{escape(removed)} without the global term"
+                token = f'<mark class="changed" title="{title}">{token}</mark>'
             parts.append(token)
             position += 1
             continue
         span, probability = entity
-        changed = "" if span in before else " changed"
+        changed = "" if span in base else " changed"
         text = escape(" ".join(tokens[span.start : span.end]))
         opacity = 0.1 + 0.35 * probability
         parts.append(

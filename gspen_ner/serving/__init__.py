@@ -1,7 +1,7 @@
-"""A model on this machine's network: a page to try it, and a JSON endpoint.
+"""Serving a model over HTTP: a page to try it, and a JSON endpoint.
 
-    request -> limits -> app -> batching (one queue, one thread that infers) -> messages
+    request -> limits -> app -> batching (one queue, one inference thread) -> messages
 
-FastAPI and uvicorn rather than Gradio: a few small packages, an OpenAPI description that follows from the
-types, and a page that is ours, without scripts from elsewhere.
+FastAPI and uvicorn rather than Gradio: few and small packages, an OpenAPI description generated from the
+types, and a page of our own without scripts from other sites.
 """

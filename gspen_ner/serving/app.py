@@ -1,4 +1,4 @@
-"""The application: `/tag`, `/health`, `/openapi.json`, and the page."""
+"""The web application: `/tag`, `/health`, `/openapi.json`, and the page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gspen_ner.serving.messages import (
     answer,
 )
 
-MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON may write a character as two escapes of six bytes
+MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON can write a character as two escapes of six bytes
 PAGE = Path(__file__).parent / "page"
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The body could not be read as JSON."},
@@ -43,13 +43,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 def make_app(
     tagger: SentenceTagger, name: str, *, seconds: float = 30.0, hosts: tuple[str, ...] = ("*",)
 ) -> FastAPI:
-    """The application that serves a tagger.
+    """Return the application that serves a tagger.
 
     Args:
-        tagger: used by one thread only.
-        name: what to call it.
-        seconds: for a request to arrive, and for it to be answered.
-        hosts: names that it answers to; others are refused, so that no page from elsewhere can pose as ours.
+        tagger: the tagger; a single thread uses it.
+        name: name of the model.
+        seconds: time limit, in seconds, to receive a request and to answer it; default 30.
+        hosts: allowed values of the Host header; default all. Others are refused, against DNS rebinding.
     """
     batcher = Batcher(tagger)
 
@@ -64,18 +64,18 @@ def make_app(
         version=__version__,
         description="Named entities with exact probabilities.",
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,
     )
     app.add_middleware(Limits, most_bytes=MOST_BYTES, seconds=seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_exception_handler(RequestValidationError, _invalid)
 
-    @app.get("/health", summary="What is served")
+    @app.get("/health", summary="Describe the served model")
     async def health() -> Health:
         return Health(model=name, system=tagger.system, types=list(tagger.labels.types))
 
-    @app.post("/tag", summary="Find the entities of a text", responses=PROBLEMS)
+    @app.post("/tag", summary="Tag the entities of a text", responses=PROBLEMS)
     async def tag(request: TagRequest) -> TagResponse:
         located = split_text(request.text)
         documents, _ = pieces_of(
@@ -83,15 +83,15 @@ def make_app(
         )
         try:
             async with asyncio.timeout(seconds):
-                found = await batcher.tag([s.tokens for s in located], documents, request.k_best)
+                predictions = await batcher.tag([s.tokens for s in located], documents, request.k_best)
         except BusyError:
             raise HTTPException(503, "too many requests are waiting", {"Retry-After": "1"}) from None
         except TimeoutError:
-            raise HTTPException(503, f"not done within {seconds:g} s", {"Retry-After": "1"}) from None
+            raise HTTPException(503, f"no answer within {seconds:g} s", {"Retry-After": "1"}) from None
         rows = [RowSentence(0, s.tokens, s.starts, s.document) for s in located]
         sentences = [
             answer(request.text, row, prediction, request.k_best)
-            for row, prediction in zip(rows, found, strict=True)
+            for row, prediction in zip(rows, predictions, strict=True)
         ]
         return TagResponse(sentences=sentences)
 
@@ -104,11 +104,11 @@ def make_app(
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """What is wrong and where, without the input: it may be large, or nothing that JSON can hold."""
+    """Return what is invalid and where, without the input, which may be large or impossible in JSON."""
     assert isinstance(error, RequestValidationError)
     problems = [
-        {"type": one["type"], "loc": [_printable(part) for part in one["loc"]], "msg": _printable(one["msg"])}
-        for one in error.errors()
+        {"type": e["type"], "loc": [_printable(part) for part in e["loc"]], "msg": _printable(e["msg"])}
+        for e in error.errors()
     ]
     return JSONResponse({"detail": problems}, 422)
 

@@ -1,6 +1,6 @@
-"""Requests that come at about the same time are inferred together, by the one thread that uses the model.
+"""Batching: requests that arrive at about the same time are inferred in one batch, by a single thread.
 
-Documents of different requests stay different documents, so that no request changes what another is told.
+Documents of different requests stay different documents, so that no request changes the answer to another.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from dataclasses import dataclass
 
 from gspen_ner.ner.predictions import Prediction, SentenceTagger, predict_all
 
-GATHER = 0.003  # seconds for which the first request of a batch waits for others
-MOST_SENTENCES = 512  # of a batch, the first request excepted
+BATCH_DELAY = 0.003
+"""Seconds for which the first request of a batch waits for others."""
+MOST_SENTENCES = 512
+"""Number of sentences at which a batch takes no further request."""
 MOST_WAITING = 256
+"""Default maximum number of waiting requests."""
 
 
 class BusyError(Exception):
-    """More requests are waiting than the server takes."""
+    """Raised when the maximum number of requests is already waiting."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class _Job:
     answer: asyncio.Future[list[Prediction]]
 
     def settle(self, result: list[Prediction] | Exception) -> None:
-        """Called by the thread; whoever has given up waiting is not told."""
+        """Set the answer from the inference thread, unless the client has stopped waiting."""
 
-        def tell() -> None:
+        def set_answer() -> None:
             if self.answer.done():
                 return
             if isinstance(result, Exception):
@@ -42,15 +45,15 @@ class _Job:
             else:
                 self.answer.set_result(result)
 
-        self.loop.call_soon_threadsafe(tell)
+        self.loop.call_soon_threadsafe(set_answer)
 
 
 class Batcher:
-    """Tags for many at once.
+    """Tags concurrent requests in batches.
 
     Args:
-        tagger: used by one thread only.
-        most_waiting: requests that may wait.
+        tagger: the tagger; only the inference thread uses it.
+        most_waiting: maximum number of waiting requests; default 256.
     """
 
     def __init__(self, tagger: SentenceTagger, most_waiting: int = MOST_WAITING) -> None:
@@ -59,19 +62,19 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, name="inference", daemon=True)
 
     def start(self) -> None:
-        """Begin to work; the first inference, which may have to compile, is done before anyone asks."""
+        """Run one inference, which may compile the kernels, then start the inference thread."""
         self._predict([["Halden", "left"], ["."]], [0, 0], 2)
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is waiting."""
+        """Answer the waiting requests, then stop."""
         self._jobs.put(None)
         self._thread.join()
 
     async def tag(
         self, sentences: Sequence[Sequence[str]], documents: Sequence[int], k_best: int
     ) -> list[Prediction]:
-        """What the tagger says of a request; raises `BusyError` if too many are waiting."""
+        """Return the predictions for a request; raises `BusyError` if too many requests are waiting."""
         loop = asyncio.get_running_loop()
         job = _Job(sentences, documents, k_best, loop, loop.create_future())
         try:
@@ -82,16 +85,16 @@ class Batcher:
 
     def _work(self) -> None:
         while (first := self._jobs.get()) is not None:
-            jobs, last = self._gather(first)
+            jobs, stopped = self._collect(first)
             jobs = [job for job in jobs if not job.answer.cancelled()]
             if jobs:
                 self._answer(jobs)
-            if last:
+            if stopped:
                 return
 
-    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
-        """What comes within a few milliseconds, and whether that was the end."""
-        jobs, total, end = [first], len(first.sentences), time.monotonic() + GATHER
+    def _collect(self, first: _Job) -> tuple[list[_Job], bool]:
+        """Return the jobs of a batch, and whether `stop` was called."""
+        jobs, total, end = [first], len(first.sentences), time.monotonic() + BATCH_DELAY
         while total < MOST_SENTENCES:
             try:
                 job = self._jobs.get(timeout=max(end - time.monotonic(), 0))
@@ -105,8 +108,8 @@ class Batcher:
 
     def _answer(self, jobs: list[_Job]) -> None:
         try:
-            found = self._together(jobs)
-        except Exception as error:  # whatever it is, it is one request's: the others shall not suffer
+            predictions = self._predict_jobs(jobs)
+        except Exception as error:  # one request must not fail the others: try each alone
             if len(jobs) == 1:
                 jobs[0].settle(error)
                 return
@@ -114,15 +117,15 @@ class Batcher:
                 self._answer([job])
             return
         for job in jobs:
-            job.settle(found[: len(job.sentences)])
-            del found[: len(job.sentences)]
+            job.settle(predictions[: len(job.sentences)])
+            del predictions[: len(job.sentences)]
 
-    def _together(self, jobs: list[_Job]) -> list[Prediction]:
+    def _predict_jobs(self, jobs: list[_Job]) -> list[Prediction]:
         sentences = [tokens for job in jobs for tokens in job.sentences]
         numbers: dict[tuple[int, int], int] = {}
         documents = [
-            numbers.setdefault((place, document), len(numbers))
-            for place, job in enumerate(jobs)
+            numbers.setdefault((index, document), len(numbers))
+            for index, job in enumerate(jobs)
             for document in job.documents
         ]
         return self._predict(sentences, documents, max(job.k_best for job in jobs))
@@ -130,5 +133,5 @@ class Batcher:
     def _predict(
         self, sentences: Sequence[Sequence[str]], documents: Sequence[int], k_best: int
     ) -> list[Prediction]:
-        # Not under torch.inference_mode: inference with a global term needs gradients.
+        # Not in torch.inference_mode: inference with a global term needs gradients.
         return predict_all(sentences, self.tagger.scores(sentences, documents), self.tagger.labels, k_best)

@@ -1,7 +1,4 @@
-"""What a request may be, its size and how long it takes to arrive, and the headers that answers have.
-
-Everything else is left to the app.
-"""
+"""Limits on the size and the arrival time of requests, and the security headers of answers."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ HEADERS = {
 
 
 class Limits:
-    """Reads the whole body of a request before the app sees anything of it, and refuses what is too much.
+    """Middleware that reads the whole body of a request first, and refuses one that is too large or too slow.
 
     Args:
-        app: that is protected.
-        most_bytes: of a body.
-        seconds: in which it must have come.
+        app: the application.
+        most_bytes: maximum size of a body, in bytes.
+        seconds: time limit to receive a body, in seconds.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int, seconds: float) -> None:
@@ -45,20 +42,20 @@ class Limits:
             async with asyncio.timeout(self.seconds):
                 body = await self._body(scope, receive)
         except TimeoutError:
-            refusal = _refusal(408, f"the request did not come within {self.seconds:g} s")
+            refusal = _refusal(408, f"the request did not arrive within {self.seconds:g} s")
             await refusal(scope, receive, send_with_headers)
             return
         except _TooLargeError:
-            refusal = _refusal(413, f"a request may have {self.most_bytes} bytes at most")
+            refusal = _refusal(413, f"the request is too large: {self.most_bytes} bytes at most")
             await refusal(scope, receive, send_with_headers)
             return
-        if body is None:  # the client went away
+        if body is None:  # the client disconnected
             return
         await self.app(scope, _replay(body, receive), send_with_headers)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        told = dict(scope["headers"]).get(b"content-length", b"0")
-        if told.isdigit() and int(told) > self.most_bytes:
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > self.most_bytes:
             raise _TooLargeError
         body, more = b"", True
         while more:
@@ -77,12 +74,12 @@ class _TooLargeError(Exception):
 
 
 def _refusal(status: int, detail: str) -> JSONResponse:
-    """The connection ends with it: the rest of the body is not waited for."""
+    """Return a response that closes the connection, so that the rest of the body is not awaited."""
     return JSONResponse({"detail": detail}, status, {"connection": "close"})
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives the app the body, then whatever comes."""
+    """Return a function that first returns the body that was read, then what the client sends."""
     first: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:

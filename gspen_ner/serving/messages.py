@@ -1,8 +1,7 @@
-"""What the server is asked and what it answers; FastAPI makes the OpenAPI description of it."""
+"""The messages of the server, from which FastAPI generates the OpenAPI description."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -16,8 +15,8 @@ MOST_CHARACTERS = 20_000
 MOST_LABELLINGS = 20
 
 
-def _whole(number: object) -> object:
-    """To JSON Schema 3.0 is an integer, to pydantic it is none."""
+def _as_integer(number: object) -> object:
+    """Convert floats such as 3.0 to integers: JSON Schema accepts them as integers, pydantic does not."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
@@ -28,16 +27,19 @@ class TagRequest(BaseModel):
 
     text: str = Field(
         max_length=MOST_CHARACTERS,
-        description="Plain text; a blank line begins a new document.",
+        description="Plain text; a blank line starts a new document.",
         examples=["Ms. Anna Halden spoke in Graz. Halden left."],
     )
-    k_best: Annotated[int, BeforeValidator(_whole)] = Field(
-        default=0, ge=0, le=MOST_LABELLINGS, description="How many of the best labellings to give besides."
+    k_best: Annotated[int, BeforeValidator(_as_integer)] = Field(
+        default=0,
+        ge=0,
+        le=MOST_LABELLINGS,
+        description="Number of best labellings to return for each sentence.",
     )
 
 
 class Entity(BaseModel):
-    """An entity; start and end are characters of the text."""
+    """An entity; start and end are character positions in the text."""
 
     start: int
     end: int
@@ -51,8 +53,8 @@ class ScoredEntity(Entity):
     confidence: float = Field(ge=0, le=1)
 
 
-class FoundEntity(ScoredEntity):
-    """An entity, and whether it is there because of the global term."""
+class PredictedEntity(ScoredEntity):
+    """A predicted entity, and whether the global term added it."""
 
     changed: bool
 
@@ -65,13 +67,13 @@ class Labelling(BaseModel):
 
 
 class Sentence(BaseModel):
-    """A sentence of the text, and what the model says of it."""
+    """A sentence of the text, and its predicted entities."""
 
     document: int
     start: int
     end: int
-    entities: list[FoundEntity]
-    gone: list[ScoredEntity] = Field(description="What the model finds only without its global term.")
+    entities: list[PredictedEntity]
+    gone: list[ScoredEntity] = Field(description="Entities of the base model that the global term removed.")
     k_best: list[Labelling]
 
 
@@ -82,48 +84,45 @@ class TagResponse(BaseModel):
 
 
 class Health(BaseModel):
-    """What is served."""
+    """Description of the served model."""
 
     model: str
-    system: str = Field(description="unary, struct, spen or gspen; the last two have a global term.")
+    system: str = Field(description="unary, struct, spen or gspen; spen and gspen have a global term.")
     types: list[str]
 
 
 class Problem(BaseModel):
-    """Why there is no answer."""
+    """The reason why a request was not answered."""
 
     detail: str
 
 
-def answer(text: str, sentence: RowSentence, found: Prediction, k_best: int) -> Sentence:
-    """What is said of a sentence, in terms of the text."""
+def answer(text: str, sentence: RowSentence, prediction: Prediction, k_best: int) -> Sentence:
+    """Return the answer for a sentence, with character positions in the text."""
     assert sentence.starts is not None
-    before, after = _spans(found.base_entities), _spans(found.entities)
+    base = {entity.span for entity in prediction.base_entities}
+    full = {entity.span for entity in prediction.entities}
 
-    def place(span: Span) -> dict:
+    def located(span: Span) -> dict:
         entity = sentence.entity(text, ScoredSpan(span, 0.0))
         return {name: entity[name] for name in Entity.model_fields}  # type: ignore[literal-required]
 
     def scored(entity: ScoredSpan) -> dict:
-        return place(entity.span) | {"confidence": _chance(entity.probability)}
+        return located(entity.span) | {"confidence": _clipped(entity.probability)}
 
     return Sentence(
         document=sentence.document,
         start=sentence.starts[0],
         end=sentence.starts[-1] + len(sentence.tokens[-1]),
-        entities=[FoundEntity(**scored(e), changed=e.span not in before) for e in found.entities],
-        gone=[ScoredEntity(**scored(e)) for e in found.base_entities if e.span not in after],
+        entities=[PredictedEntity(**scored(e), changed=e.span not in base) for e in prediction.entities],
+        gone=[ScoredEntity(**scored(e)) for e in prediction.base_entities if e.span not in full],
         k_best=[
-            Labelling(probability=_chance(p), entities=[Entity(**place(span)) for span in spans])
-            for spans, p in found.k_best[:k_best]
+            Labelling(probability=_clipped(p), entities=[Entity(**located(span)) for span in spans])
+            for spans, p in prediction.k_best[:k_best]
         ],
     )
 
 
-def _spans(entities: Sequence[ScoredSpan]) -> set[Span]:
-    return {entity.span for entity in entities}
-
-
-def _chance(probability: float) -> float:
-    """Rounding may carry a probability a little beyond its bounds."""
+def _clipped(probability: float) -> float:
+    """Return a probability in [0, 1], which rounding errors may exceed, with six decimals."""
     return round(min(max(probability, 0.0), 1.0), 6)

@@ -1,4 +1,4 @@
-"""The server: a socket, uvicorn, and an end that finishes what was begun."""
+"""Running the server: a socket, uvicorn, and a shutdown that answers pending requests."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from gspen_ner.hosts.loading import find_model, load_tagger
 from gspen_ner.serving.app import make_app
 
 LOOPBACK = ("localhost", "127.0.0.1")
-GRACE = 10  # seconds for requests that are being answered when the server is told to end
+GRACE = 10
+"""Seconds to answer pending requests at shutdown."""
 MOST_CONNECTIONS = 1000
 
 
-def serve(model: str, host: str, port: int, seconds: float, told: Callable[[str], object]) -> None:
+def serve(model: str, host: str, port: int, seconds: float, announce: Callable[[str], object]) -> None:
     """Serve a model until interrupted.
 
     Args:
         model: folder of a model or of a run.
-        host: to bind to.
-        port: likewise; 0 takes a free one.
-        seconds: for a request to arrive, and for it to be answered.
-        told: is given the address as soon as it can be visited.
+        host: address to listen on.
+        port: port to listen on; 0 chooses a free one.
+        seconds: time limit, in seconds, to receive a request and to answer it.
+        announce: called with the URL of the page before the server starts.
     """
     everywhere = host in ("0.0.0.0", "::", "") or ":" in host
     hosts = ("*",) if everywhere else (*LOOPBACK, host)
@@ -40,8 +41,8 @@ def serve(model: str, host: str, port: int, seconds: float, told: Callable[[str]
             timeout_graceful_shutdown=GRACE,
         )
         shown = f"[{host}]" if ":" in host else host
-        told(f"http://{shown}:{listening.getsockname()[1]}/")
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has ended
+        announce(f"http://{shown}:{listening.getsockname()[1]}/")
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after the shutdown
             uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -71,7 +71,7 @@ def test_what_makes_no_sense_is_refused(model, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     result = gspen_ner("rank", model, tmp_path / "a.txt", "--by", "margin", "--per-token")
     assert result.exit_code == 1
-    assert "--per-token is for --by entropy" in result.output
+    assert "--per-token needs --by entropy" in result.output
 
 
 def test_a_flair_tagger(tmp_path):

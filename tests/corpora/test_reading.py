@@ -9,7 +9,7 @@ import pytest
 
 from gspen_ner.corpora.line_files import LineFile
 from gspen_ner.corpora.plan import make_plan
-from gspen_ner.corpora.reading import kind_of, open_corpus
+from gspen_ner.corpora.reading import format_of, open_corpus
 from gspen_ner.corpora.rows import Columns, sentences_of
 
 TEXT = "\ufeffHalden left.\r\nRome won. Paris lost!\n\n\nÜber Graz 😀.\n-DOCSTART-\nNext\n"
@@ -54,10 +54,10 @@ def all_rows(file):
 )
 def test_rows_and_documents_of_every_kind(kind, words, documents, tmp_path):
     (file,) = open_corpus(write(tmp_path, kind), kind, Columns())
-    assert kind_of(file) == kind
+    assert format_of(file) == kind
     rows = all_rows(file)
     assert list(rows.words) == words
-    assert [place.document for place in rows.places] == documents
+    assert [position.document for position in rows.positions] == documents
 
 
 @pytest.mark.parametrize("kind", ["text", "conll", "jsonl", "parquet"])
@@ -69,9 +69,9 @@ def test_parts_hold_every_row_once_and_cut_no_document(kind, part_rows, tmp_path
     assert plan.cuts == 0
     assert len(plan.parts) > 1
     some = [file.read(part.start, part.stop) for part in plan.parts]
-    assert [place for rows in some for place in rows.places] == list(expected.places)
+    assert [position for rows in some for position in rows.positions] == list(expected.positions)
     assert [words for rows in some for words in rows.words] == list(expected.words)
-    ends = [(rows.places[0].document, rows.places[-1].document) for rows in some]
+    ends = [(rows.positions[0].document, rows.positions[-1].document) for rows in some]
     assert all(before[1] < after[0] for before, after in itertools.pairwise(ends))
     again = [file.read(part.start, part.stop) for part in reversed(plan.parts)]  # a table is opened anew
     assert [list(rows.words) for rows in again][::-1] == [list(rows.words) for rows in some]
@@ -80,11 +80,11 @@ def test_parts_hold_every_row_once_and_cut_no_document(kind, part_rows, tmp_path
 def test_sentences_of_columns_without_documents_stand_alone(tmp_path):
     (tmp_path / "a.conll").write_text("Rome B-LOC\n\nParis B-LOC\n\nGraz B-LOC\n")
     (file,) = open_corpus(tmp_path / "a.conll", "auto", Columns())
-    assert kind_of(file) == "conll"
+    assert format_of(file) == "conll"
     plan = make_plan([file], 2, 9)
     assert [part.rows for part in plan.parts] == [2, 1]
     rows = file.read(plan.parts[0].start, plan.parts[0].stop)
-    assert len({place.document for place in rows.places}) == 2
+    assert len({position.document for position in rows.positions}) == 2
 
 
 def test_long_documents_are_cut_and_counted(tmp_path):
@@ -115,11 +115,11 @@ def test_entities_of_texts_are_found_by_characters(tmp_path):
         ("a.jsonl", '{"text": "a"}\n\n[1]\n', r"a\.jsonl:3: expected an object with 'tokens' or 'text'"),
         ("a.jsonl", '{"text": 3}', r"a\.jsonl:1: expected an object with 'text', a list of strings"),
         ("a.jsonl", '{"tokens": ["a", ""]}', r"a\.jsonl:1: a token is empty"),
-        ("a.jsonl", '{"text": "\\ud800"}', r"a\.jsonl:1: the text has half of a character"),
-        ("a.jsonl", '{"text": "a", "entities": []}', r"a\.jsonl:1: has 'entities' already"),
+        ("a.jsonl", '{"text": "\\ud800"}', r"a\.jsonl:1: the text contains a lone surrogate"),
+        ("a.jsonl", '{"text": "a", "entities": []}', r"a\.jsonl:1: 'entities' exists already"),
         ("a.txt", b"fine\nG\xfcnther\n", r"a\.txt:2: not UTF-8 text \(byte 6\)"),
         ("a.conll", "-DOCSTART- O\n\nRome B-LOC\nwon\n", r"a\.conll:4: expected 2 columns, got 1"),
-        ("a.parquet", "nothing", r"a\.parquet: not a parquet table"),
+        ("a.parquet", "nothing", r"a\.parquet: not a readable parquet table"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(name, content, message, tmp_path):
@@ -134,10 +134,10 @@ def test_what_is_wrong_is_said_with_file_and_line(name, content, message, tmp_pa
     [
         ({"tokens": [["a"], ["b", None]]}, Columns(), r":2: a token of 'tokens' is empty or null"),
         ({"tokens": [["a"], None, ["b", ""]]}, Columns(), r":3: a token of 'tokens' is empty or null"),
-        ({"text": [1]}, Columns(), r"column 'text' has int64, expected strings or lists of strings"),
-        ({"body": ["a"]}, Columns(), r"no column 'tokens' or 'text', only body"),
-        ({"text": ["a"]}, Columns(document="url"), r"no column 'url', only text"),
-        ({"text": ["a"], "entities": [1]}, Columns(), r"has a column 'entities' already"),
+        ({"text": [1]}, Columns(), r"column 'text' has type int64, expected strings or lists of strings"),
+        ({"body": ["a"]}, Columns(), r"no column 'tokens' or 'text'; the columns are body"),
+        ({"text": ["a"]}, Columns(document="url"), r"no column 'url'; the columns are text"),
+        ({"text": ["a"], "entities": [1]}, Columns(), r"the column 'entities' exists already"),
     ],
 )
 def test_tables_that_will_not_do(table, columns, message, tmp_path):
@@ -149,8 +149,12 @@ def test_tables_that_will_not_do(table, columns, message, tmp_path):
 @pytest.mark.parametrize(
     ("sound", "broken", "message"),
     [
-        (b"text", b"te\xff\xfe", "not a parquet table that can be read"),
-        (b"\xc2\x01", b"\xc4\x01", "the table cannot be read to its end: 97 rows, and it tells of 98"),
+        (b"text", b"te\xff\xfe", "not a readable parquet table"),
+        (
+            b"\xc2\x01",
+            b"\xc4\x01",
+            "the table cannot be read to its end: contains 97 rows, but its metadata say 98",
+        ),
     ],
 )
 def test_tables_that_are_torn(sound, broken, message, tmp_path):
@@ -177,7 +181,7 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
         (tmp_path / name).write_text("Rome won.\n")
     assert [file.path.name for file in open_corpus(tmp_path, "auto", Columns())] == ["a.txt", "b.txt"]
     (tmp_path / "c.jsonl").write_text("{}")
-    with pytest.raises(ValueError, match=r"files of different kinds: a.txt \(text\)"):
+    with pytest.raises(ValueError, match=r"files of different formats: a.txt \(text\)"):
         open_corpus(tmp_path, "auto", Columns())
     with pytest.raises(ValueError, match="no such file or folder"):
         open_corpus(tmp_path / "none", "auto", Columns())

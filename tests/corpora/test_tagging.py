@@ -162,7 +162,7 @@ class TestResume:
         wait_for(lambda: not alive(process.pid))  # the workers notice, and end too
         before = content_of(tmp_path / "out")
         run(model, corpus, tmp_path / "whole", "--part-rows", 10)
-        refused(*options, message="begun already; go on with --resume")
+        refused(*options, message="contains an earlier run; continue it with --resume")
         assert "of an earlier run" in run(*options, "--resume")
         assert lines_of(tmp_path / "out") == lines_of(tmp_path / "whole")
         parts = [name for name in before if name.name.startswith("part-") and name.suffix == ".jsonl"]
@@ -173,7 +173,7 @@ class TestResume:
         options = (model, corpus, tmp_path / "out.jsonl")
         with killed_at(tagging.CorpusJob, "_join"):
             gspen_ner("tag", *options)
-        assert "0 rows, besides" in run(*options, "--resume")
+        assert "0 rows, after" in run(*options, "--resume")
         assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(SENTENCES)
         assert not (tmp_path / "out.jsonl.parts").exists()
 
@@ -188,29 +188,29 @@ class TestResume:
         for part in {"all parts": [], "some parts": parts[1:], "no part": parts}[left]:
             part.unlink()
         refused(*options, message="exists already")
-        assert f"0 rows, besides {len(SENTENCES)}" in run(*options, "--resume")
+        assert f"0 rows, after {len(SENTENCES)}" in run(*options, "--resume")
         assert content_of(tmp_path) == {Path("corpus.jsonl"): corpus.read_bytes(), Path("out.jsonl"): joined}
 
     def test_with_nothing_begun_it_begins(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out", "--resume")
-        assert "0 rows, besides" in run(model, corpus, tmp_path / "out", "--resume")
+        assert "0 rows, after" in run(model, corpus, tmp_path / "out", "--resume")
 
     @pytest.mark.parametrize("part", [[1, [0, 1, 0], 9, 9], [0, [0, 1], 9, 9], [0, ["0", 1, 0], 9, 9], 7])
     def test_a_manifest_that_is_none(self, model, corpus, tmp_path, part):
         run(model, corpus, tmp_path / "out")
         file = tmp_path / "out" / "_manifest.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": [part]}))
-        refused(model, corpus, tmp_path / "out", "--resume", message=f"{file}: not a manifest that can be")
+        refused(model, corpus, tmp_path / "out", "--resume", message=f"{file}: not a readable manifest")
 
     def test_is_refused_with_anything_else(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out")
         options = (tmp_path / "out", "--resume")
-        refused(model, corpus, *options, "--part-rows", 7, message="something else (part rows)")
+        refused(model, corpus, *options, "--part-rows", 7, message="the earlier run differs in part rows:")
         other = tmp_path / "model"
         stir(make_model(), 2.0).save_pretrained(other)
-        refused(other, corpus, *options, message="something else (the model)")
+        refused(other, corpus, *options, message="the earlier run differs in the model:")
         corpus.write_text(corpus.read_text().replace("é3", "é4"))
-        refused(model, corpus, *options, message="something else (the input)")
+        refused(model, corpus, *options, message="the earlier run differs in the input:")
 
 
 class TestErrors:
@@ -246,11 +246,11 @@ class TestErrors:
         (tmp_path / "other" / "file").touch()
         (tmp_path / "file").touch()
         refused(model, corpus, tmp_path / "other", message="not empty; choose another output")
-        refused(model, corpus, tmp_path / "file", message="a file, expected a folder")
+        refused(model, corpus, tmp_path / "file", message="is a file; expected a folder")
         refused(model, corpus, corpus, message="exists already")
-        refused(model, corpus, tmp_path / "out.parquet", message="parts of this corpus end in .jsonl")
+        refused(model, corpus, tmp_path / "out.parquet", message="this corpus is written as .jsonl")
         refused(tmp_path, corpus, tmp_path / "out", message="no model here")
-        refused(model, corpus, tmp_path / "out", "--gpus", 1, message="GPUs are given out by the engine ray")
+        refused(model, corpus, tmp_path / "out", "--gpus", 1, message="gpus needs the engine ray")
         assert not (tmp_path / "out").exists()
 
     def test_cut_documents_are_told(self, model, corpus, tmp_path):
@@ -272,16 +272,16 @@ def test_two_workers_give_the_same_rows(model, corpus, tmp_path, engine, monkeyp
 
 SLOWLY = """
 import sys, time
-from gspen_ner.corpora import processes
+from gspen_ner.corpora import engines
 from gspen_ner.cli import main
 
-def slowly(waiting, wait=processes.ProcessPoolExecutor.submit):
+def slowly(waiting, wait=engines.ProcessPoolExecutor.submit):
     def submit(*arguments):
         time.sleep(0.5)
         return wait(*arguments)
     return submit
 
-processes.ProcessPoolExecutor.submit = slowly(None)
+engines.ProcessPoolExecutor.submit = slowly(None)
 if __name__ == "__main__":
     main()
 """

@@ -17,13 +17,13 @@ import scipy.sparse
 from gspen_ner.corpora.manifest import Manifest, Settings
 from gspen_ner.corpora.plan import Part, make_plan
 from gspen_ner.corpora.reading import open_corpus
-from gspen_ner.corpora.rows import Columns, Place, sentences_of
+from gspen_ner.corpora.rows import Columns, Position, sentences_of
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.ner.files import read_tagged_file
 from gspen_ner.ner.plain_text import read_untagged
 from gspen_ner.ner.sources import read_source
 from gspen_ner.recipe import load_recipe
-from gspen_ner.report.ner.learning_curves import read_curves
+from gspen_ner.report.ner.statistics import read_curves
 from gspen_ner.runs.entities_file import FoundEntities
 from gspen_ner.runs.run import read_results
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
@@ -168,7 +168,7 @@ def _parquet() -> list[bytes]:
 
 
 def _manifest() -> bytes:
-    parts = [Part(0, Place(0, 1, 0), 90, 2), Part(0, Place(90, 3, 2), 120, 1)]
+    parts = [Part(0, Position(0, 1, 0), 90, 2), Part(0, Position(90, 3, 2), 120, 1)]
     manifest = Manifest("model", ["a.jsonl"], Settings(), {"input": "ab", "version": "1"}, ".jsonl", parts)
     return json.dumps(asdict(manifest)).encode()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gspen_ner.ner.plain_text import LONGEST, read_text, read_untagged, split_text, tokenise
+from gspen_ner.ner.plain_text import LONGEST_SENTENCE, read_text, read_untagged, split_text, tokenise
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_split_text_knows_where_everything_stands(text):
 
 
 def test_split_text_bounds_sentences():
-    assert [len(s.tokens) for s in split_text("a " * (LONGEST + 3))] == [LONGEST, 3]
+    assert [len(s.tokens) for s in split_text("a " * (LONGEST_SENTENCE + 3))] == [LONGEST_SENTENCE, 3]

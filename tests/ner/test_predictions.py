@@ -121,5 +121,5 @@ def test_json_lines_can_be_read_again(tmp_path_factory, drawn):
 
 @pytest.mark.parametrize("token", ["New York", "", "-DOCSTART-", "a\tb"])
 def test_columns_refuse_tokens_that_they_cannot_hold(token):
-    with pytest.raises(ValueError, match="sentence 1: columns cannot hold"):
+    with pytest.raises(ValueError, match="sentence 1: CoNLL columns cannot hold"):
         as_conll([Prediction((token,), [], [], [])], [0])

@@ -76,7 +76,7 @@ def test_columns_of_a_file_have_numbers(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("a O\n")
     for options in ({"token_column": "tokens"}, {"tag_column": "tags"}):
-        with pytest.raises(ValueError, match=r"corpus\.txt: columns of a file are numbers"):
+        with pytest.raises(ValueError, match=r"corpus\.txt: the columns of a CoNLL file are numbers"):
             read_source(str(path), **options)
 
 
@@ -110,10 +110,10 @@ def test_columns_may_be_named(tmp_path):
 def test_a_missing_column_is_named_with_those_there_are(tmp_path):
     source = stored(tmp_path, {"tokens": TOKENS, "other": TAGS})
     with pytest.raises(
-        ValueError, match=r"no column ner_tags or tags or labels; it has \['tokens', 'other'\]"
+        ValueError, match=r"no column ner_tags or tags or labels; the columns are \['tokens', 'other'\]"
     ):
         read_source(source)
-    with pytest.raises(ValueError, match=r"table\.parquet: no column mine; it has"):
+    with pytest.raises(ValueError, match=r"table\.parquet: no column mine; the columns are"):
         read_source(source, token_column="mine", tag_column="other")
 
 
@@ -153,9 +153,9 @@ def test_rows_without_tokens_are_left_out(tmp_path):
     [
         ([["a"], ["b", "c"]], [["O"], ["O"]], r"table\.parquet:2: 2 tokens but 1 tags"),
         ([["a"], []], [["O"], ["O"]], r"table\.parquet:2: 0 tokens but 1 tags"),
-        ([["a"]], [["PER"]], r"table\.parquet:1: 'PER' is no tag"),
-        ([["a"]], [[1]], r"table\.parquet:1: 1 is no tag"),
-        ([["a"]], [[None]], r"table\.parquet:1: None is no tag"),
+        ([["a"]], [["PER"]], r"table\.parquet:1: 'PER' is not a tag"),
+        ([["a"]], [[1]], r"table\.parquet:1: 1 is not a tag"),
+        ([["a"]], [[None]], r"table\.parquet:1: None is not a tag"),
         ([["a"], ["b"]], [["O"], None], r"table\.parquet:2: expected a list of tags as tags, got None"),
         ([["a"]], ["O"], r"table\.parquet:1: expected a list of tags as tags, got 'O'"),
         ([["a"], None], [["O"], ["O"]], r"table\.parquet:2: expected a list of strings as tokens, got None"),
@@ -172,7 +172,7 @@ def test_a_malformed_row_is_named(tmp_path, tokens, tags, message):
 @pytest.mark.parametrize("unknown", [-1, None])
 def test_class_labels_that_are_not_known_are_no_tags(tmp_path, unknown):
     source = stored(tmp_path, {"tokens": [["a", "b"]], "ner_tags": [[0, unknown]]}, names=NAMES)
-    with pytest.raises(ValueError, match=rf"table\.parquet:1: {unknown} is no tag"):
+    with pytest.raises(ValueError, match=rf"table\.parquet:1: {unknown} is not a tag"):
         read_source(source)
 
 
@@ -180,7 +180,7 @@ def test_a_folder_of_several_splits_is_refused_with_their_names(tmp_path):
     table = datasets.Dataset.from_dict({"tokens": TOKENS, "tags": TAGS})
     datasets.DatasetDict({"train": table, "test": table}).save_to_disk(str(tmp_path / "all"))
     with pytest.raises(
-        ValueError, match=r"all: holds several splits \(train, test\); name the folder of one"
+        ValueError, match=r"all: contains several splits \(train, test\): give the folder of one"
     ):
         read_source(str(tmp_path / "all"))
     assert found(str(tmp_path / "all" / "train")) == EXPECTED

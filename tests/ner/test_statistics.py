@@ -72,11 +72,11 @@ def test_each_problem_is_named():
     assert problems(*sound, "Rome/B-LOC") == ["types with fewer than 20 entities: LOC (1)"]
     assert problems(*sound, "x " * 251) == ["1 sentences have more than 250 tokens"]
     assert problems(*sound, "x " * 250) == []
-    assert problems(*sound, sound[0], sound[0]) == ["2 sentences repeat another one"]
+    assert problems(*sound, sound[0], sound[0]) == ["2 sentences repeat another sentence"]
     (only,) = problems(*sound, documents=False)
-    assert "no documents are marked" in only
+    assert "no document boundaries" in only
     (only,) = problems(*sound, repaired=12, repaired_lines=[3, 9])
-    assert only == "12 sentences are not legal BIO and were repaired; at 3, 9"
+    assert only == "12 sentences are not legal BIO and were repaired; the first begin at lines 3, 9"
 
 
 def test_several_problems_are_all_named():
@@ -97,7 +97,7 @@ def test_repaired_lines_are_those_of_the_file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("Ann B-PER\n\nBob O\nLee I-PER\n")
     found = describe(read_tagged_file(path)).problems
-    assert any(problem.endswith("were repaired; at 3") for problem in found)
+    assert any(problem.endswith("were repaired; the first begin at lines 3") for problem in found)
 
 
 def test_documents_are_unknown_if_nothing_tells_them():

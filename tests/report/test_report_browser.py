@@ -175,10 +175,10 @@ def test_words_are_searched_whatever_their_case(page, example):
     ]
     assert page.count == len(wanted)
     assert page.numbers == wanted[:20]
-    assert page.locator("#list .found").first.inner_text().lower() == word.lower()
+    assert page.locator("#list .match").first.inner_text().lower() == word.lower()
     hits = " ".join(example.file.sentences[wanted[0] - 1].tokens).lower().count(word.lower())
     lanes = page.locator("#list li").first.locator(".lane")
-    assert lanes.first.locator(".found").count() == hits
+    assert lanes.first.locator(".match").count() == hits
 
 
 def test_where_nothing_is_found_all_can_be_shown_again(page, example):
@@ -211,9 +211,7 @@ def test_details_show_marginals_and_the_document(page, example):
         "CRF + GSPEN",
     ]
     more = page.locator(".more")
-    assert (
-        "B: begins an entity, I: inside one, E: ends one, S: one by itself, O: in none." in more.inner_text()
-    )
+    assert "B: begins an entity, I: inside, E: ends, S: single-token entity, O: outside." in more.inner_text()
     sentence, prediction = example.file.sentences[number - 1], example.predictions[number - 1]
     if more.get_by_text("others").count():
         more.get_by_text("others").click()
@@ -407,7 +405,7 @@ class TestPrinting:
         assert 20 < count < 100
         on_paper()
         assert len(page.numbers) == count
-        said = f"Fixed, with an entity of type PER, least sure first: {count} sentences"
+        said = f"Fixed, with an entity of type PER, lowest confidence first: {count} sentences"
         assert page.locator("#printed").inner_text() == said
 
     def test_many_are_cut_from_the_page_that_is_shown_on(self, page, on_paper):

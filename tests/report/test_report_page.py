@@ -12,8 +12,8 @@ import pytest
 from gspen_ner.labels import Labels
 from gspen_ner.ner.confusion import Confusion
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.report.ner.sentences import unpacked
+from gspen_ner.report.ner.statistics import Curve
 from gspen_ner.report.ner.tables import confusion_table
 from tests.report.report_examples import EVIL, evil_news, make_example, news
 
@@ -80,7 +80,7 @@ def test_the_page_shows_the_figures_that_were_measured(example, page):
         assert f"{100 * assessment.score.f1:.2f}" in page.text
         assert f"{100 * assessment.calibration.ece:.2f} %" in page.text
     assert f"{found.evaluation.changes.fixed:,} errors fixed" in page.text
-    for title in ("F1 by type", "Are confidences true?", "Learning curves", "Convergence", "taken for what"):
+    for title in ("F1 by type", "Calibration", "Learning curves", "Convergence", "Confusion"):
         assert title in page.text
 
 
@@ -94,12 +94,12 @@ def test_every_chart_has_words_and_a_table(page):
 def test_every_axis_says_what_it_is_of(example):
     assert re.findall(r'class="axis">(.*?)</text>', example.page) == [
         "F1, %",
-        *("share that is right", "confidence"),
+        *("share of correct entities", "confidence"),
         *("F1 on dev, %", "base model, epoch", "global term, epoch"),
         *("training loss", "base model, epoch"),
         *("training loss", "global term, epoch"),
-        *("sentences", "steps that they took"),
-        *("residual (logarithmic)", "after so many steps"),
+        *("sentences", "inference steps"),
+        *("residual (logarithmic)", "inference steps"),
     ]
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gspen_ner.ner.metrics import evaluate_predictions
 from gspen_ner.ner.predictions import Prediction, Workings
 from gspen_ner.report.ner.convergence import convergence
-from gspen_ner.report.ner.learning_curves import Curve, read_curves
 from gspen_ner.report.ner.sentences import packed, sentence_entries, unpacked
+from gspen_ner.report.ner.statistics import Curve, read_curves
 from gspen_ner.report.ner.svg import round_ticks
 from tests.report.report_examples import news
 

@@ -326,7 +326,7 @@ def test_other_hosts_are_refused_in_several_processes(recipe, tmp_path, monkeypa
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = gspen_ner("train", recipe, "--output", tmp_path / "run")
     assert result.exit_code == 1
-    assert f"{recipe}: trains in one process only; start it without torchrun" in result.output
+    assert f"{recipe}: this recipe trains in one process only: start it without torchrun" in result.output
     assert not (tmp_path / "run").exists()
 
 

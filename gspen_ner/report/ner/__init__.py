@@ -1,1 +1,1 @@
-"""The report of a tagger on gold data: one page, made of statistics, charts, tables and sentences."""
+"""The HTML report of a tagger's predictions on gold data: statistics, charts, tables, sentence browser."""

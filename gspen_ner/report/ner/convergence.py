@@ -1,4 +1,4 @@
-"""How inference went over a dataset: steps, and residuals step by step."""
+"""Convergence of inference over a dataset: the number of steps, and the residual after each step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gspen_ner.ner.predictions import Prediction
 
 @dataclass(frozen=True)
 class Convergence:
-    """Inference of all sentences.
+    """Convergence of inference over all sentences.
 
     Args:
-        converged: the share whose residual came below the tolerance.
-        steps: how many sentences took 0, 1, 2, ... steps.
-        residuals: after each step, the smallest residual of which 10, 50 and 90 % of the sentences are below;
-            a sentence that has finished keeps its last. None where less than half have one yet.
+        converged: share of sentences whose residual fell below the tolerance.
+        steps: number of sentences that took 0, 1, 2, ... steps.
+        residuals: 10 %, 50 % and 90 % quantiles of the residual after each step; a converged sentence keeps
+            its last residual. None where less than half of the sentences have a finite residual.
     """
 
     converged: float
@@ -27,23 +27,23 @@ class Convergence:
 
 
 def convergence(predictions: Sequence[Prediction]) -> Convergence | None:
-    """Look at all inferences; None if there were none."""
-    ways = [p.workings for p in predictions if p.workings is not None and p.workings.residuals]
-    if not ways:
+    """Return the convergence of inference; None if no prediction used inference with a global term."""
+    workings = [p.workings for p in predictions if p.workings is not None and p.workings.residuals]
+    if not workings:
         return None
-    steps = np.array([len(way.residuals) - 1 for way in ways])
-    every = range(int(steps.max()) + 1)
-    table = np.array([[way.residuals[min(step, len(way.residuals) - 1)] for step in every] for way in ways])
+    steps = np.array([len(w.residuals) - 1 for w in workings])
+    columns = range(int(steps.max()) + 1)
+    table = np.array([[w.residuals[min(step, len(w.residuals) - 1)] for step in columns] for w in workings])
     return Convergence(
-        float(np.mean([way.converged for way in ways])),
+        float(np.mean([w.converged for w in workings])),
         np.bincount(steps).tolist(),
         [_quantiles(column) for column in table.T],
     )
 
 
 def _quantiles(residuals: np.ndarray) -> tuple[float, float, float] | None:
-    known = residuals[np.isfinite(residuals)]
-    if 2 * len(known) < len(residuals):
+    finite = residuals[np.isfinite(residuals)]
+    if 2 * len(finite) < len(residuals):
         return None
-    low, middle, high = np.quantile(known, (0.1, 0.5, 0.9)).tolist()
+    low, middle, high = np.quantile(finite, (0.1, 0.5, 0.9)).tolist()
     return low, middle, high

@@ -1,7 +1,7 @@
-"""The report as one self-contained HTML page: template, style, scripts and data in a single text.
+"""The report as one self-contained HTML page: template, style, scripts and data in a single file.
 
-Nothing is loaded from anywhere: a security policy in the page forbids it, and lets only this style and these
-scripts run, which it knows by their hashes.
+The page loads nothing: its security policy forbids it, and allows only its own style and scripts, which are
+given by their hashes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any
 from gspen_ner.labels import Labels
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import Prediction
-from gspen_ner.report.ner.figures import figures
-from gspen_ner.report.ner.overview import overview
+from gspen_ner.report.ner.sections import figures, overview
 from gspen_ner.report.ner.sentences import sentence_entries
 from gspen_ner.report.ner.statistics import Statistics
 
@@ -34,15 +33,15 @@ def report_page(
     sentences: Sequence[TaggedSentence],
     predictions: Sequence[Prediction],
 ) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        model: what the user calls the model.
-        data: what the user calls the data.
-        labels: the tagger's.
-        statistics: of the predictions.
-        sentences: with gold tags.
-        predictions: of these, with their workings.
+        model: name of the model as the user typed it.
+        data: name of the data as the user typed it.
+        labels: labels of the tagger.
+        statistics: statistics of the predictions.
+        sentences: sentences with gold tags.
+        predictions: predictions for these sentences, with their workings.
     """
     content = {
         "names": statistics.names,
@@ -66,7 +65,7 @@ def report_page(
 
 
 def as_data(content: Any) -> str:
-    r"""JSON that cannot end the element it stands in.
+    r"""Return JSON that cannot close the HTML element that contains it.
 
     Example:
         >>> print(as_data("</script>"))
@@ -80,6 +79,7 @@ def _template(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
+    """Return the content security policy."""
     rules = {
         "default-src": "'none'",
         "connect-src": "'none'",

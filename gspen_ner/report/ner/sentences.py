@@ -1,8 +1,8 @@
-"""The sentences that the page's browser shows, as compact JSON.
+"""The sentences of the report's browser, as compact JSON.
 
-Of a sentence: tokens `t`, document `d`, gold entities `g`, those of the base model `b` and of the whole `f`,
-errors fixed, broken and still there `x`, marginals `m`, and residuals of inference `r` with whether it
-converged `c`. What only a global term brings is left out without one.
+Keys of a sentence: tokens `t`, document `d`, gold entities `g`, entities of the base model `b` and of the
+full model `f`, numbers of fixed, new and unchanged errors `x`, marginals `m`; of inference, residuals `r`,
+number of steps `s`, and whether it converged `c`. Without a global term, `f`, `r`, `s` and `c` are missing.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ def sentence_entries(
     types: Sequence[str],
     has_term: bool,
 ) -> list[dict[str, Any]]:
-    """An entry a sentence.
+    """Return the entry of each sentence.
 
     Args:
-        sentences: with gold tags.
-        predictions: of these, with their workings.
-        types: all that occur; entities hold their numbers.
-        has_term: whether there is a prediction with a global term beside that of the base model.
+        sentences: sentences with gold tags.
+        predictions: predictions for these sentences, with their workings.
+        types: all entity types; entries contain their indices.
+        has_term: whether the predictions are from a model with a global term.
     """
-    place = {kind: number for number, kind in enumerate(types)}
+    index = {name: number for number, name in enumerate(types)}
     return [
-        _entry(sentence, prediction, place, has_term)
+        _entry(sentence, prediction, index, has_term)
         for sentence, prediction in zip(sentences, predictions, strict=True)
     ]
 
 
 def _entry(
-    sentence: TaggedSentence, prediction: Prediction, place: dict[str, int], has_term: bool
+    sentence: TaggedSentence, prediction: Prediction, index: dict[str, int], has_term: bool
 ) -> dict[str, Any]:
     gold = spans_of_tags(sentence.tags, "BIO")
     before = [entity.span for entity in prediction.base_entities]
@@ -52,36 +52,36 @@ def _entry(
     entry: dict[str, Any] = {
         "t": sentence.tokens,
         "d": sentence.document,
-        "g": [[start, end, place[kind]] for start, end, kind in gold],
-        "b": _entities(prediction.base_entities, place),
+        "g": [[start, end, index[entity_type]] for start, end, entity_type in gold],
+        "b": _entities(prediction.base_entities, index),
         "x": [changes.fixed, changes.broken, changes.same],
     }
     if has_term:
-        entry["f"] = _entities(prediction.entities, place)
+        entry["f"] = _entities(prediction.entities, index)
     if prediction.workings is not None:
         entry |= _workings(prediction.workings, has_term)
     return entry
 
 
-def _entities(entities: Sequence[ScoredSpan], place: dict[str, int]) -> list[list[float]]:
-    return [[span.start, span.end, place[span.type], round(p, 3)] for span, p in entities]
+def _entities(entities: Sequence[ScoredSpan], index: dict[str, int]) -> list[list[float]]:
+    return [[span.start, span.end, index[span.type], round(p, 3)] for span, p in entities]
 
 
 def _workings(workings: Workings, has_term: bool) -> dict[str, Any]:
     tables = [workings.base_marginals, *([workings.marginals] if has_term else [])]
-    found: dict[str, Any] = {"m": [packed(table) for table in tables]}
+    entry: dict[str, Any] = {"m": [packed(table) for table in tables]}
     if workings.residuals:
         finite = [float(f"{value:.3g}") for value in workings.residuals if np.isfinite(value)]
-        found |= {"r": finite, "s": len(workings.residuals) - 1, "c": int(workings.converged)}
-    return found
+        entry |= {"r": finite, "s": len(workings.residuals) - 1, "c": int(workings.converged)}
+    return entry
 
 
 def packed(marginals: Float[np.ndarray, "T L"]) -> str:
-    """Probabilities in steps of 1/255, without those that are nearest to zero.
+    """Return marginals in steps of 1/255, without those that round to zero.
 
     Returns:
-        Base64 of 16-bit numbers, the low byte first: how many labels each token has left, then these labels,
-        then their probabilities times 255.
+        Base64 of 16-bit numbers, the low byte first: the number of remaining labels of each token, then the
+        indices of these labels, then their probabilities times 255.
 
     Example:
         >>> unpacked(packed(np.array([[0.0, 1.0], [0.2, 0.8]])), 2, 2).tolist()
@@ -95,7 +95,7 @@ def packed(marginals: Float[np.ndarray, "T L"]) -> str:
 
 
 def unpacked(text: str, tokens: int, labels: int) -> Float[np.ndarray, "T L"]:
-    """What `packed` wrote, as the page reads it."""
+    """Return the marginals that `packed` encoded, decoded as on the page."""
     words = np.frombuffer(base64.b64decode(text), "<u2")
     counts, (numbers, values) = words[:tokens], words[tokens:].reshape(2, -1)
     table = np.zeros((tokens, labels))

@@ -1,9 +1,13 @@
-"""Everything that the page's charts and tables show, in one object."""
+"""The statistics of a report: everything that its charts and tables show."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.confusion import Confusion, confusion
@@ -12,24 +16,40 @@ from gspen_ner.ner.intervals import Intervals, f1_intervals
 from gspen_ner.ner.metrics import Assessment, Evaluation, Score, evaluate_predictions
 from gspen_ner.ner.predictions import Prediction
 from gspen_ner.report.ner.convergence import Convergence, convergence
-from gspen_ner.report.ner.learning_curves import Curve
 from gspen_ner.runs.tables import system_names
+
+METRICS_FILE = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Learning curves of one stage of training.
+
+    Args:
+        stage: `"base"` or `"term"`.
+        f1: epochs and F1 on the development data.
+        loss: epochs and training loss; empty if the trainer does not write it.
+    """
+
+    stage: str
+    f1: list[tuple[float, float]]
+    loss: list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A tagger's predictions of a dataset, measured.
+    """Statistics of a tagger's predictions on a dataset.
 
     Args:
-        names: of the systems: the base model and, if there is a global term, the whole.
-        types: of entities: the tagger's, then those that only the data have.
-        documents: how many there are; None if the data do not tell.
-        tokens: how many.
-        evaluation: scores, calibration, and what the term changed.
-        intervals: of F1.
-        confusions: of each system.
-        convergence: of inference; None without a global term.
-        curves: of training; empty if they are not known.
+        names: names of the systems: the base model and, if there is a global term, the full model.
+        types: entity types of the tagger, then those that occur only in the data.
+        documents: number of documents; None if the data do not mark them.
+        tokens: number of tokens.
+        evaluation: scores, calibration, and the errors that the global term fixed and made.
+        intervals: confidence intervals of F1.
+        confusions: confusion of entity types by each system.
+        convergence: convergence of inference; None without a global term.
+        curves: learning curves of training; empty if unknown.
     """
 
     names: list[str]
@@ -44,19 +64,19 @@ class Statistics:
 
     @property
     def assessments(self) -> list[Assessment]:
-        """One for each name."""
+        """The assessment of each system."""
         full = self.evaluation.full
         return [self.evaluation.base] if full is None else [self.evaluation.base, full]
 
-    def scores(self, kind: str | None) -> list[Score]:
-        """Of a type, or None for all, by each system."""
-        found = [assessment.score for assessment in self.assessments]
-        nothing = Score(0.0, 0.0, 0.0, 0)  # neither gold nor predicted
-        return [score.micro if kind is None else score.types.get(kind, nothing) for score in found]
+    def scores(self, entity_type: str | None) -> list[Score]:
+        """Return the score of each system on a type, or on all types for None."""
+        scores = [assessment.score for assessment in self.assessments]
+        empty = Score(0.0, 0.0, 0.0, 0)  # neither gold nor predicted entities
+        return [s.micro if entity_type is None else s.types.get(entity_type, empty) for s in scores]
 
     @property
     def has_term(self) -> bool:
-        """Whether there are two systems to compare."""
+        """Whether there is a global term, and therefore two systems to compare."""
         return self.evaluation.full is not None
 
 
@@ -67,14 +87,14 @@ def measure(
     system: str,
     curves: list[Curve],
 ) -> Statistics:
-    """Measure predictions of a file's sentences.
+    """Return the statistics of predictions for the sentences of a file.
 
     Args:
-        file: with gold tags.
-        predictions: of its sentences.
-        types: that the tagger knows.
-        system: the tagger's.
-        curves: of its training.
+        file: sentences with gold tags.
+        predictions: predictions for these sentences.
+        types: entity types of the tagger.
+        system: system of the tagger, such as `"gspen"`.
+        curves: learning curves of the tagger's training.
     """
     sentences = file.sentences
     gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
@@ -83,15 +103,15 @@ def measure(
     full = [[entity.span for entity in prediction.entities] for prediction in predictions]
     systems = [base, full][: len(names)]
     documents = [sentence.document for sentence in sentences] if file.has_documents else None
-    every = _all_types(types, gold)
+    all_types = _all_types(types, gold)
     return Statistics(
         names,
-        every,
+        all_types,
         None if documents is None else len(set(documents)),
         sum(len(sentence.tokens) for sentence in sentences),
         evaluate_predictions(sentences, predictions, len(names) > 1),
         f1_intervals(gold, systems, documents),
-        [confusion(gold, rows, every) for rows in systems],
+        [confusion(gold, rows, all_types) for rows in systems],
         convergence(predictions),
         curves,
     )
@@ -99,3 +119,42 @@ def measure(
 
 def _all_types(types: Sequence[str], gold: Sequence[Sequence[Span]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*types, *sorted({span.type for row in gold for span in row})]))
+
+
+def read_curves(folder: Path) -> list[Curve]:
+    """Read the learning curves of a run from its metrics.jsonl; empty if the folder is not that of a run.
+
+    Raises:
+        ValueError: if a line is not an entry of metrics.
+    """
+    file = folder / METRICS_FILE
+    if not file.is_file():
+        return []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 text: {error}") from None
+    entries = [_entry(line, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    stages = dict.fromkeys(entry["stage"] for entry in entries)
+    return [
+        Curve(stage, _points(entries, stage, "eval_f1"), _points(entries, stage, "loss")) for stage in stages
+    ]
+
+
+def _entry(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line, parse_int=float)  # Python refuses to parse integers of too many digits
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON: {error}") from None
+    if not isinstance(entry, dict) or not isinstance(entry.get("stage"), str):
+        raise ValueError(f"{where}: expected an object with a stage, got {line[:80]}")
+    for name in ("epoch", "eval_f1", "loss"):
+        if not isinstance(entry.get(name, 0), int | float):
+            raise ValueError(f"{where}: expected a number as {name}, got {entry[name]!r}")
+    return entry
+
+
+def _points(entries: Sequence[dict[str, Any]], stage: str, name: str) -> list[tuple[float, float]]:
+    selected = [entry for entry in entries if entry["stage"] == stage and name in entry and "epoch" in entry]
+    points = [(float(entry["epoch"]), float(entry[name])) for entry in selected]
+    return [point for point in points if all(map(math.isfinite, point))]  # a loss may be NaN

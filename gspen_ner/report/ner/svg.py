@@ -1,7 +1,7 @@
 """Small charts as inline SVG: elements, a frame with two axes, and ticks at round numbers.
 
-Colours come from the page's style sheet by class, so that charts follow light, dark and print; no element has
-a style of its own, which the page's security policy would refuse.
+Colours come from the page's style sheet by class, so that charts follow light, dark and print modes. Elements
+have no style attributes, which the page's security policy would refuse.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ Point = tuple[float, float]
 
 
 def element(name: str, content: str = "", **attributes: float | str) -> str:
-    """An element; of attributes' names `_` is `-`, a last one is dropped (`class_`).
+    """Return an element.
 
     Args:
-        name: of the tag.
-        content: markup inside it, or text that was escaped.
-        attributes: numbers are rounded, text is escaped.
+        name: name of the tag.
+        content: markup inside the element, or escaped text; default empty.
+        attributes: attributes; numbers are rounded, text is escaped. In names, `_` stands for `-`, and a
+            trailing `_` is dropped (`class_`).
 
     Example:
         >>> element("text", "F1", x=1 / 3, text_anchor="end", class_="tick")
@@ -33,20 +34,20 @@ def element(name: str, content: str = "", **attributes: float | str) -> str:
 def text(
     words: str, x: float, y: float, anchor: str = "start", class_: str = "tick", **attributes: str
 ) -> str:
-    """A line of text; `anchor` says which of its ends is at x."""
+    """Return a line of text; `anchor` is "start", "middle" or "end": the point of the text that is at x."""
     return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=class_, **attributes)
 
 
 def polyline(points: Iterable[Point], class_: str) -> str:
-    """A line through points."""
-    places = " ".join(f"{_value(x)},{_value(y)}" for x, y in points)
-    return element("polyline", points=places, class_=class_)
+    """Return a line through points."""
+    coordinates = " ".join(f"{_value(x)},{_value(y)}" for x, y in points)
+    return element("polyline", points=coordinates, class_=class_)
 
 
 def picture(
     title: str, description: str, width: float, height: float, content: str, **attributes: str
 ) -> str:
-    """A whole chart, with words for those who do not see it."""
+    """Return a chart with its title and its description for screen readers."""
     words = element("title", escape(title)) + element("desc", escape(description))
     box = f"0 0 {_value(width)} {_value(height)}"
     return element("svg", words + content, viewBox=box, role="img", **attributes)
@@ -54,11 +55,11 @@ def picture(
 
 @dataclass(frozen=True)
 class Frame:
-    """Where values are in a chart.
+    """The plotting area of a chart, which maps values to coordinates.
 
     Args:
-        left, top, right, bottom: of the plotting area, in the chart's units.
-        x_range, y_range: the values at its borders.
+        left, top, right, bottom: borders of the plotting area, in the units of the chart.
+        x_range, y_range: values at the borders.
     """
 
     left: float
@@ -69,21 +70,21 @@ class Frame:
     y_range: tuple[float, float]
 
     def x(self, value: float) -> float:
-        """Where a value is on the horizontal axis."""
+        """Return the x coordinate of a value."""
         low, high = self.x_range
         return self.left + (value - low) / (high - low) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Where a value is on the vertical axis."""
+        """Return the y coordinate of a value."""
         low, high = self.y_range
         return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
 
     def at(self, points: Iterable[Point]) -> list[Point]:
-        """Where points are."""
+        """Return the coordinates of points."""
         return [(self.x(x), self.y(y)) for x, y in points]
 
     def x_axis(self, ticks: Sequence[tuple[float, str]], name: str = "", grid: bool = False) -> str:
-        """Names of values below the area and, if wanted, lines up from them."""
+        """Return the tick labels below the area, the name of the axis and, for `grid`, vertical lines."""
         parts = [text(words, self.x(value), self.bottom + 14, "middle") for value, words in ticks]
         if grid:
             parts += [self._line(self.x(v), self.top, self.x(v), self.bottom) for v, _ in ticks]
@@ -92,7 +93,7 @@ class Frame:
         return "".join(parts)
 
     def y_axis(self, ticks: Sequence[tuple[float, str]], name: str = "") -> str:
-        """Names of values left of the area, lines across it, and above it what they are values of."""
+        """Return the tick labels left of the area, horizontal lines, and the name of the axis above it."""
         parts = [self._line(self.left, self.y(value), self.right, self.y(value)) for value, _ in ticks]
         parts += [text(words, self.left - 6, self.y(value) + 3.5, "end") for value, words in ticks]
         if name:
@@ -104,7 +105,7 @@ class Frame:
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that cover a range, about so many and at least two.
+    """Return at least two, and about `about`, round numbers that cover a range.
 
     Example:
         >>> round_ticks(81.3, 96.2)
@@ -120,8 +121,8 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [int(tick) if tick == int(tick) else tick for tick in ticks]
 
 
-def named(ticks: Iterable[float]) -> list[tuple[float, str]]:
-    """Ticks with their numbers as names."""
+def labelled(ticks: Iterable[float]) -> list[tuple[float, str]]:
+    """Return ticks labelled with their values."""
     return [(tick, f"{tick:g}") for tick in ticks]
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// All text goes through textContent: what a user pastes is shown, never run.
+// All text is set as textContent, so that pasted text is shown and never executed.
 
 const HUES = [210, 28, 130, 290, 350, 60, 170, 250];
 const page = Object.fromEntries(
@@ -16,8 +16,8 @@ function make(tag, content, className) {
   return element;
 }
 
-function counted(number, one, many) {
-  return `${number} ${number === 1 ? one : many}`;
+function counted(number, singular, plural) {
+  return `${number} ${number === 1 ? singular : plural}`;
 }
 
 function percent(probability) {
@@ -32,13 +32,13 @@ function entityMark(text, type, label, strength) {
   return mark;
 }
 
-// The server counts characters as Unicode does, JavaScript by halves of some: so go by whole ones.
+// The server counts Unicode code points, JavaScript strings UTF-16 units: `characters` is an array of code points.
 function sentenceLine(characters, sentence) {
   const line = make("div", undefined, "sentence");
-  let at = sentence.start;
+  let position = sentence.start;
   const slice = (start, end) => characters.slice(start, end).join("");
   for (const entity of sentence.entities) {
-    line.append(slice(at, entity.start));
+    line.append(slice(position, entity.start));
     const label = `${entity.type} ${percent(entity.confidence)}`;
     const mark = entityMark(entity.text, entity.type, label, 0.1 + 0.35 * entity.confidence);
     if (entity.changed) {
@@ -46,9 +46,9 @@ function sentenceLine(characters, sentence) {
       mark.title = "added by the global term";
     }
     line.append(mark);
-    at = entity.end;
+    position = entity.end;
   }
-  line.append(slice(at, sentence.end));
+  line.append(slice(position, sentence.end));
   return line;
 }
 
@@ -105,7 +105,7 @@ async function tag(event) {
       body: JSON.stringify({ text, k_best: Number(page.k.value) || 0 }),
     });
     const answer = await response.json();
-    if (turn !== latest) return; // a later one is under way
+    if (turn !== latest) return; // a later request is pending
     page.result.replaceChildren();
     if (!response.ok) {
       const detail = typeof answer.detail === "string" ? answer.detail : answer.detail.map((d) => d.msg).join("; ");
@@ -115,8 +115,8 @@ async function tag(event) {
     const entities = answer.sentences.flatMap((sentence) => sentence.entities);
     const changed = entities.filter((entity) => entity.changed).length;
     const gone = answer.sentences.flatMap((sentence) => sentence.gone).length;
-    const found = `${counted(answer.sentences.length, "sentence", "sentences")}, ${counted(entities.length, "entity", "entities")}`;
-    say(hasTerm ? `${found}; the global term added ${changed} and removed ${gone}` : found);
+    const counts = `${counted(answer.sentences.length, "sentence", "sentences")}, ${counted(entities.length, "entity", "entities")}`;
+    say(hasTerm ? `${counts}; the global term added ${changed} and removed ${gone}` : counts);
     show(text, answer.sentences);
   } catch (error) {
     if (turn === latest) say(`no answer: ${error.message}`, true);

@@ -158,7 +158,7 @@ def test_interrupted_it_says_how_to_go_on(letters, tmp_path, monkeypatch):
         result = train(letters, tmp_path / "run", changes=changes)
     assert result.exit_code == 130
     assert set(times_of(tmp_path)) == {"unary"}
-    (command,) = re.findall(r"go on with: gspen-ner (.*)", result.output)
+    (command,) = re.findall(r"resume with: gspen-ner (.*)", result.output)
     result = gspen_ner(*shlex.split(command))
     assert result.exit_code == 0, result.output
     assert set(times_of(tmp_path)) == {"unary", "struct"}

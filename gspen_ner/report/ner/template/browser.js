@@ -1,9 +1,9 @@
-// The browser of sentences: filters, search, order, pages, and the keyboard.
+// The sentence browser: filters, search, order, pages, and the keyboard.
 
 const PAGE_SIZE = 20;
 const byId = (id) => document.getElementById(id);
 const texts = report.sentences.map((sentence) => sentence.t.join(" ").toLowerCase());
-const leastSure = report.sentences.map((sentence) => Math.min(1, ...sentence[lastLane.key].map((span) => span[3])));
+const lowestConfidence = report.sentences.map((sentence) => Math.min(1, ...sentence[lastLane.key].map((span) => span[3])));
 const errorsOf = (sentence) => sentence.x[1] + sentence.x[2];
 const statuses = [
   { key: "all", name: "All", test: () => true },
@@ -14,7 +14,7 @@ const statuses = [
       ]
     : []),
   { key: "wrong", name: "Wrong", test: (sentence) => errorsOf(sentence) > 0 },
-  { key: "low", name: "Low confidence", test: (_, number) => leastSure[number] < Number(byId("limit").value) },
+  { key: "low", name: "Low confidence", test: (_, number) => lowestConfidence[number] < Number(byId("limit").value) },
 ];
 const inWords = (number) => number.toLocaleString("en");
 const state = { status: "all", page: 0, open: null, shown: [] };
@@ -23,23 +23,23 @@ function query() {
   return byId("query").value.trim().replace(/\s+/g, " ").toLowerCase();
 }
 
-/** The numbers of the sentences that pass all filters, in the order wanted. */
-function chosen() {
-  const wanted = query();
+/** Return the indices of the sentences that pass all filters, in the chosen order. */
+function filteredSentences() {
+  const searched = query();
   const type = byId("type").value === "" ? null : Number(byId("type").value);
   const { test } = statuses.find((status) => status.key === state.status);
   const ofType = (sentence) => lanes.some((lane) => sentence[lane.key].some((span) => span[2] === type));
-  const found = [];
+  const chosen = [];
   report.sentences.forEach((sentence, number) => {
     if (!test(sentence, number) || (type !== null && !ofType(sentence))) return;
-    if (texts[number].includes(wanted)) found.push(number);
+    if (texts[number].includes(searched)) chosen.push(number);
   });
   const order = byId("order").value;
-  if (order === "unsure") found.sort((one, other) => leastSure[one] - leastSure[other]);
+  if (order === "unsure") chosen.sort((a, b) => lowestConfidence[a] - lowestConfidence[b]);
   if (order === "errors") {
-    found.sort((one, other) => errorsOf(report.sentences[other]) - errorsOf(report.sentences[one]));
+    chosen.sort((a, b) => errorsOf(report.sentences[b]) - errorsOf(report.sentences[a]));
   }
-  return found;
+  return chosen;
 }
 
 function tagsOf(sentence) {
@@ -68,25 +68,25 @@ function itemOf(number) {
   return item;
 }
 
-/** Open one sentence, each lane by itself, and close the others; null closes all. */
+/** Open a sentence, with one row per lane, and close the others; null closes all. */
 function open(number) {
   state.open = number;
   for (const toggle of byId("list").querySelectorAll(".row button")) {
-    const mine = Number(toggle.dataset.number) === number;
-    if (toggle.getAttribute("aria-expanded") === String(mine)) continue;
-    toggle.setAttribute("aria-expanded", String(mine));
+    const isOpen = Number(toggle.dataset.number) === number;
+    if (toggle.getAttribute("aria-expanded") === String(isOpen)) continue;
+    toggle.setAttribute("aria-expanded", String(isOpen));
     const item = toggle.closest("li");
     const sentence = report.sentences[toggle.dataset.number];
-    item.querySelector(".lanes").replaceWith(laneRows(sentence, !mine, query()));
+    item.querySelector(".lanes").replaceWith(laneRows(sentence, !isOpen, query()));
     item.querySelector(".more")?.remove();
-    if (mine) {
+    if (isOpen) {
       item.append(detailsOf(number, goTo));
       scrollToHere(item.querySelector(".document"));
     }
   }
 }
 
-/** Scroll a document so that the sentence before the chosen one is the first that is seen. */
+/** Scroll a document so that the sentence before the opened one is the first visible one. */
 function scrollToHere(document) {
   const before = document?.querySelector(".here").previousElementSibling;
   if (before) document.scrollTop = before.offsetTop - document.offsetTop;
@@ -98,7 +98,7 @@ function clearFilters() {
   refresh();
 }
 
-/** Open a sentence wherever it is; filters that hide it are taken away. */
+/** Go to a sentence and open it; filters are cleared if they hide it. */
 function goTo(number) {
   if (!state.shown.includes(number)) clearFilters();
   state.page = Math.floor(state.shown.indexOf(number) / PAGE_SIZE);
@@ -109,7 +109,7 @@ function goTo(number) {
   item.querySelector(".row button").focus();
 }
 
-/** List so many of the chosen sentences, from one of them on, all of them closed. */
+/** List `count` of the chosen sentences from `first` on, all closed. */
 function list(first, count) {
   byId("list").replaceChildren(...state.shown.slice(first, first + count).map(itemOf));
   byId("list").start = first + 1;
@@ -128,12 +128,12 @@ function showPage() {
   byId("nothing").hidden = state.shown.length > 0;
 }
 
-/** Filter anew, from the first page on. */
+/** Apply the filters and show the first page. */
 function refresh() {
   const limit = Number(byId("limit").value);
   byId("limit-shown").textContent = limit.toFixed(2);
   byId("below").hidden = state.status !== "low";
-  state.shown = chosen();
+  state.shown = filteredSentences();
   state.page = 0;
   byId("count").textContent = `${inWords(state.shown.length)} of ${inWords(report.sentences.length)} sentences`;
   showPage();
@@ -151,7 +151,7 @@ function move(by) {
   toggles[Math.min(Math.max(at + by, 0), toggles.length - 1)]?.focus();
 }
 
-/** What a key does where the focus is; null if that is the browser's business. */
+/** Return the action of a key at the focused element; null leaves the key to the web browser. */
 function actionOf(key, target) {
   const typing = target.matches("input, select");
   const inList = target.closest("#list") && !target.closest(".document");
@@ -192,9 +192,9 @@ function fillControls() {
     byId("status").append(label);
   }
   const names = report.types.map((name, number) => make("mark", colourOf(number), name));
-  byId("key").append(...names.flatMap((name) => [name, " "]), "Stronger colours are surer; ");
+  byId("key").append(...names.flatMap((name) => [name, " "]), "Stronger colours mean higher confidence; ");
   byId("key").append(make("mark", "wrong outside", "dashed"), " is wrong, ", make("mark", "missed", "dotted"), " missed. ");
-  byId("key").append("A wrong type or boundary is two errors: one entity is missed, and one invented.");
+  byId("key").append("A wrong type or boundary counts as two errors: a missed entity and an invented one.");
 }
 
 fillControls();

@@ -1,4 +1,4 @@
-// What is shown of one sentence when it is opened: marginals, inference, and its document.
+// The details of an opened sentence: marginals, convergence of inference, and its document.
 
 const documents = new Map();
 report.sentences.forEach((sentence, number) => {
@@ -17,7 +17,7 @@ function inferenceWords(sentence) {
   return `${steps}${last}, ${sentence.c ? "converged" : "not converged"}${way}`;
 }
 
-/** The sentences around, of which each leads to itself. */
+/** Return the document of a sentence; a click on a sentence opens it. */
 function documentAround(number, goTo) {
   const box = make("div", "document");
   box.tabIndex = 0;
@@ -45,8 +45,8 @@ function detailsOf(number, goTo) {
   if (sentence.r) more.append(part("Inference", make("p", "quiet", inferenceWords(sentence))));
   const whole = documents.get(sentence.d);
   if (whole.length > 1) {
-    const place = whole.indexOf(number) + 1;
-    const title = `Its document, as ${lastLane.name} sees it (sentence ${place} of ${whole.length})`;
+    const position = whole.indexOf(number) + 1;
+    const title = `Its document, with the entities of ${lastLane.name} (sentence ${position} of ${whole.length})`;
     more.append(part(title, documentAround(number, goTo)));
   }
   return more;

@@ -1,5 +1,5 @@
-// A sentence with its entities marked: by the gold tags, the base model, or the whole.
-// An entity is [first token, token behind the last, number of its type, confidence].
+// A sentence with its entities marked. A lane shows the gold entities, or those of the base or the full model.
+// An entity is [first token, token after the last, index of its type, confidence].
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const hasTerm = report.names.length > 1;
@@ -10,54 +10,54 @@ const lanes = [
 ];
 const lastLane = lanes[lanes.length - 1];
 
-/** An element with a class, text or children; whatever comes from the data becomes text, never markup. */
+/** Return an element with a class and with text or children; data always become text, never markup. */
 function make(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
 }
 
 const colourOf = (type) => `k${type % 8}`;
-const sameSpan = (one, other) => one[0] === other[0] && one[1] === other[1] && one[2] === other[2];
-const overlaps = (one, other) => one[0] < other[1] && other[0] < one[1];
-const sameSpans = (some, others) =>
-  some.length === others.length && some.every((span) => others.some((other) => sameSpan(span, other)));
+const sameSpan = (a, b) => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
+const overlaps = (a, b) => a[0] < b[1] && b[0] < a[1];
+const sameSpans = (spans, others) =>
+  spans.length === others.length && spans.every((span) => others.some((other) => sameSpan(span, other)));
 
-/** Tokens as text, with what was searched for underlined. */
+/** Return tokens as text, with the matches of a query underlined. */
 function words(tokens, query) {
   const text = tokens.join(" ");
   const parts = [];
   let from = 0;
   for (let at; query && (at = text.toLowerCase().indexOf(query, from)) >= 0; from = at + query.length) {
-    parts.push(text.slice(from, at), make("span", "found", text.slice(at, at + query.length)));
+    parts.push(text.slice(from, at), make("span", "match", text.slice(at, at + query.length)));
   }
   return [...parts, text.slice(from)];
 }
 
-/** One entity: the surer, the stronger its colour. */
+/** Mark an entity; a higher confidence gives a stronger colour. */
 function markOf(sentence, span, lane, query) {
   const [start, end, type, confidence] = span;
   const name = report.types[type];
   const right = lane.key === "g" || sentence.g.some((gold) => sameSpan(gold, span));
   const mark = make("mark", `${colourOf(type)}${right ? "" : " wrong"}`);
   mark.append(...words(sentence.t.slice(start, end), query));
-  let said = name;
+  let label = name;
   mark.title = name;
   if (confidence !== undefined) {
     mark.style.setProperty("--p", `${(4 + 36 * confidence ** 2).toFixed(1)}%`);
-    said += ` ${confidence.toFixed(2)}`;
+    label += ` ${confidence.toFixed(2)}`;
     mark.title = `${name}, confidence ${confidence.toFixed(3)}`;
   }
   if (!right) {
     const gold = sentence.g.filter((entity) => overlaps(entity, span)).map((entity) => report.types[entity[2]]);
     mark.title += gold.length ? `; gold: ${gold.join(", ")}` : "; gold: none";
   }
-  mark.append("\u00a0", make("small", "", said), ...(right ? [] : [make("span", "hidden", " (wrong)")]));
+  mark.append("\u00a0", make("small", "", label), ...(right ? [] : [make("span", "hidden", " (wrong)")]));
   return mark;
 }
 
-/** A gold entity of which nothing was found. */
+/** Mark a gold entity of which no token was predicted. */
 function missedOf(sentence, span, query) {
   const mark = make("mark", "missed", ...words(sentence.t.slice(span[0], span[1]), query));
   mark.title = `missed: ${report.types[span[2]]}`;
@@ -65,12 +65,12 @@ function missedOf(sentence, span, query) {
   return mark;
 }
 
-/** The sentence as one lane sees it. */
+/** Return a sentence with the entities of a lane and the gold entities that it misses. */
 function marked(sentence, lane, query = "") {
-  const found = sentence[lane.key];
-  const missed = sentence.g.filter((gold) => !found.some((span) => overlaps(span, gold)));
-  const shown = [...found.map((span) => [span, true]), ...missed.map((span) => [span, false])];
-  shown.sort(([one], [other]) => one[0] - other[0]);
+  const entities = sentence[lane.key];
+  const missed = sentence.g.filter((gold) => !entities.some((span) => overlaps(span, gold)));
+  const shown = [...entities.map((span) => [span, true]), ...missed.map((span) => [span, false])];
+  shown.sort(([a], [b]) => a[0] - b[0]);
   const line = document.createDocumentFragment();
   let at = 0;
   for (const [span, predicted] of shown) {
@@ -82,7 +82,7 @@ function marked(sentence, lane, query = "") {
   return line;
 }
 
-/** Lanes of a sentence; those that agree on all entities may share one. */
+/** Return the lanes of a sentence; with `together`, lanes with the same entities share a row. */
 function laneRows(sentence, together, query) {
   const groups = [];
   for (const lane of lanes) {

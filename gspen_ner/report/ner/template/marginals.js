@@ -1,23 +1,23 @@
-// The probabilities of a sentence's labels before and after the global term, as stacked bars.
+// Label probabilities of a sentence before and after the global term, as stacked bars.
 
-const LIKELY = 0.98; // tokens that are outside with this probability are left out at first
+const LIKELY = 0.98; // tokens that are outside with at least this probability are hidden at first
 
-/** What sentences.py packed: of each token, pairs of a label's number and its probability. */
+/** Decode what sentences.py packed: for each token, pairs of a label's index and its probability. */
 function unpack(text, tokens) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const numbers = new DataView(bytes.buffer);
   const word = (at) => numbers.getUint16(2 * at, true);
   const total = (bytes.length / 2 - tokens) / 2;
-  const found = [];
+  const rows = [];
   let entry = tokens;
   for (let token = 0; token < tokens; token += 1) {
     const pairs = [];
     for (let left = word(token); left > 0; left -= 1, entry += 1) {
       pairs.push([word(entry), word(entry + total) / 255]);
     }
-    found.push(pairs.sort((one, other) => other[1] - one[1]));
+    rows.push(pairs.sort((a, b) => b[1] - a[1]));
   }
-  return found;
+  return rows;
 }
 
 function labelColour(label) {
@@ -27,32 +27,32 @@ function labelColour(label) {
 
 const isOutside = (pairs) => pairs.some(([label, p]) => report.labels[label] === "O" && p >= LIKELY);
 
-const PREFIXES = { B: "begins an entity", I: "inside one", E: "ends one", S: "one by itself", O: "in none" };
+const PREFIXES = { B: "begins an entity", I: "inside", E: "ends", S: "single-token entity", O: "outside" };
 
-/** What the letters before the types mean, of those that the labels have. */
+/** Explain the prefixes that the labels use. */
 function prefixesInWords() {
   const used = Object.keys(PREFIXES).filter((letter) => report.labels.some((name) => name[0] === letter));
   return `${used.map((letter) => `${letter}: ${PREFIXES[letter]}`).join(", ")}.`;
 }
 
-/** One bar; its numbers are also there as text. */
+/** Return a stacked bar, with its numbers as text for screen readers. */
 function stack(pairs) {
-  const said = pairs.map(([label, p]) => `${report.labels[label]} ${p.toFixed(2)}`).join(", ");
+  const text = pairs.map(([label, p]) => `${report.labels[label]} ${p.toFixed(2)}`).join(", ");
   const bar = make("div", "stack");
   bar.setAttribute("role", "img");
-  bar.setAttribute("aria-label", said);
+  bar.setAttribute("aria-label", text);
   // In the order of the labels, so that two bars of one token can be compared.
-  for (const [label, p] of [...pairs].sort((one, other) => one[0] - other[0])) {
+  for (const [label, p] of [...pairs].sort((a, b) => a[0] - b[0])) {
     const name = make("b", "", report.labels[label]); // shown where there is room
     const part = make("span", labelColour(label), name, make("i", "", ` ${p.toFixed(2)}`));
     part.style.setProperty("--share", p.toFixed(4));
-    part.title = said; // for the mouse; on the bar itself it would be read out after the label, once more
+    part.title = text; // not on the bar itself, where screen readers would repeat it after the label
     bar.append(part);
   }
   return bar;
 }
 
-/** The table of all tokens that may be in an entity, or of all. */
+/** Return a table of the tokens that may be in an entity, and a button that shows the others. */
 function marginalsTable(sentence) {
   const tables = sentence.m.map((text) => unpack(text, sentence.t.length));
   const head = make("tr", "", make("th", "", "token"), ...report.names.map((name) => make("th", "", name)));

@@ -1,5 +1,5 @@
-// On paper there are no pages to turn: the chosen sentences are listed from the page that is shown on, up to a limit,
-// with what they were chosen by in words. A sentence that is open stays open.
+// Printing lists the chosen sentences from the current page on, up to a limit, with the filters in words. An opened
+// sentence stays open.
 
 const PRINTED = 100;
 

@@ -5,9 +5,9 @@ import itertools
 import pytest
 import torch
 
+from gspen_ner.corpora.ranking import uncertainties
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.ner.predictions import predictions_of
-from gspen_ner.ner.uncertainty import uncertainties
 from tests.tiny import make_model, stir
 
 SENTENCES = [("Halden", "left", "."), ("Graz",), ("Anna", "Halden")]
@@ -44,7 +44,7 @@ def test_against_all_labellings(system):
         for one, p in zip(found, chances, strict=True)
     ]
     assert uncertainties(scored, found, "span") == pytest.approx(least, abs=1e-5)
-    with pytest.raises(ValueError, match="only entropy can be taken per token"):
+    with pytest.raises(ValueError, match="per_token needs the measure entropy"):
         uncertainties(scored, found, "margin", per_token=True)
     with pytest.raises(ValueError, match="measure must be one of entropy, margin, span, got 'spam'"):
         uncertainties(scored, found, "spam")
