@@ -7,7 +7,12 @@ INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 # The newest transformers, which Flair does not work with yet, in an environment of its own.
 TRANSFORMERS5 := 5.23.0
 VENV5 ?= .venv-hf5
-HUGGINGFACE_TESTS := tests/hosts tests/experiments/test_runs.py tests/experiments/test_transformer_run.py
+HUGGINGFACE_TESTS := tests/hosts tests/runs/test_runs.py tests/runs/test_transformer_run.py
+
+# Tests run in parallel, one thread each. The tests of a file stay together: they share what they train.
+WORKERS ?= 2
+IN_PARALLEL := --numprocesses $(WORKERS) --dist loadfile
+test test-slow test-hf5: export OMP_NUM_THREADS ?= 1
 
 .PHONY: help demo test test-slow test-hf5 docs lint format clean
 
@@ -34,13 +39,13 @@ demo: $(VENV)/installed  ## train a CRF tagger and GSPEN on generated news, comp
 	    | $(BIN)/gspen-ner predict runs/demo -
 
 test: $(VENV)/installed  ## the fast tests and all examples in docstrings
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest $(IN_PARALLEL) -m 'not slow'
 
 test-slow: $(VENV)/installed  ## the tests that take longer
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest $(IN_PARALLEL) -m slow
 
 test-hf5: $(VENV5)/installed  ## the Hugging Face tests with the newest transformers
-	$(VENV5)/bin/pytest -m 'not slow' --ignore-glob='*flair*' $(HUGGINGFACE_TESTS)
+	$(VENV5)/bin/pytest $(IN_PARALLEL) -m 'not slow' --ignore-glob='*flair*' $(HUGGINGFACE_TESTS)
 
 docs: $(VENV)/installed  ## the documentation, in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

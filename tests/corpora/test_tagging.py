@@ -147,6 +147,7 @@ def test_a_flair_tagger(tmp_path, corpus):
 
 
 class TestResume:
+    @pytest.mark.slow
     def test_after_a_kill_the_rows_are_the_same(self, model, corpus, tmp_path):
         """Killed with -9, workers and all, somewhere in the middle."""
         options = [model, corpus, tmp_path / "out", "--part-rows", 10]

@@ -145,14 +145,14 @@ def test_masks_of_minus_ten_thousand(batch):
     check(Parts(torch.randn(batch, 30, 5), edges), torch.randint(1, 31, (batch,)))
 
 
-@pytest.mark.parametrize("length", [1_000, 10_000])
+@pytest.mark.parametrize("length", [1_000, 4_000])
 def test_long_chains(length):
     check(Parts(torch.randn(2, length, 5), torch.randn(5, 5)), torch.tensor([length, length // 2]))
 
 
 def test_long_chains_with_large_scores():
-    nodes = torch.empty(1, 10_000, 4).uniform_(-1e4, 1e4)
-    check(Parts(nodes, torch.empty(4, 4).uniform_(-1e4, 1e4)), torch.tensor([10_000]))
+    nodes = torch.empty(1, 4_000, 4).uniform_(-1e4, 1e4)
+    check(Parts(nodes, torch.empty(4, 4).uniform_(-1e4, 1e4)), torch.tensor([4_000]))
 
 
 def test_roundings_of_a_shared_table_do_not_add_up():

@@ -432,10 +432,10 @@ class TestPrinting:
         assert page.evaluate("sent") == [["beforeprint", 100], ["afterprint", 20]]
 
 
-def test_3500_sentences_are_few_elements(open_page):
-    example = news(375)
-    assert len(example.file.sentences) >= 3500
-    assert len(example.page) < 15e6
+def test_many_sentences_are_few_elements(open_page):
+    example = news(125)
+    assert len(example.file.sentences) >= 1000
+    assert len(example.page) < 5e6
     page = open_page(example.page)
     assert page.complaints == []
     assert page.count == len(example.file.sentences)

@@ -42,7 +42,7 @@ def problem(temperature: float, cost: bool = False, seed: int = 0) -> Objective:
 @pytest.mark.parametrize(("temperature", "off"), [(1.0, 1e-6), (0.0, 1e-3)])
 def test_finds_the_optimum_of_a_concave_problem(temperature, off, cost):
     objective = problem(temperature, cost)
-    best = solve(objective, MirrorDescent(), max_steps=3000, tolerance=1e-8)
+    best = solve(objective, MirrorDescent(), max_steps=600, tolerance=1e-8)
     found = solve(objective, SaddlePoint(average_after=500), max_steps=1000, tolerance=0.0)
     torch.testing.assert_close(found.value, best.value, atol=off, rtol=0)
     if temperature:
