@@ -118,8 +118,7 @@ def stir(term, scale):
 def all_taggings(tagger, sentence):
     """Every tag sequence of a short sentence with its probability, by enumeration."""
     tagger.eval()
-    theta, chain = tagger.view.potentials(tagger.forward(*tagger._prepare_tensors([sentence])))
-    theta = tagger.infer(theta, chain, [sentence]).per_position()
+    theta = tagger.infer([sentence]).theta.per_position()
     nodes, edges = theta.nodes[0].double(), theta.edges[0].double()
     paths = torch.tensor(list(itertools.product(range(nodes.shape[1]), repeat=len(sentence))))
     places = torch.arange(len(sentence))

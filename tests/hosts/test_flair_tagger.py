@@ -321,13 +321,13 @@ class TestMaking:
 
     @pytest.mark.parametrize("clone", [copy.deepcopy, lambda tagger: pickle.loads(pickle.dumps(tagger))])
     def test_a_clone_stands_on_its_own(self, news, clone):
-        tagger = make_gspen(news).freeze_base()
+        tagger = make_gspen(news).freeze()
         stir(tagger.head, 1.0)
         tagger.forward_loss(list(news.train)[:5])
         cloned = clone(tagger)
         expected = predicted(tagger, news.test)
         assert predicted(cloned, news.test) == expected
-        cloned.unfreeze_base()
+        cloned.unfreeze()
         step(cloned, list(news.train)[:8], rate=1.0)
         assert predicted(cloned, news.test) != expected
         assert predicted(tagger, news.test) == expected
@@ -388,21 +388,21 @@ class TestUpgrade:
         assert predicted(tagger.to_sequence_tagger(), news.test)[0] == predicted(crf, news.test)[0]
 
     def test_what_is_frozen_has_no_dropout(self, news):
-        tagger = make_gspen(news).train().freeze_base()
+        tagger = make_gspen(news).train().freeze()
         sentences = list(news.train)[:8]
         losses = [tagger.forward_loss(sentences)[0].item()]
         tagger._scores.clear()
         losses.append(tagger.train().forward_loss(sentences)[0].item())
         assert losses[0] == losses[1]
-        tagger.unfreeze_base()
+        tagger.unfreeze()
         assert tagger.forward_loss(sentences)[0].item() != losses[0], "and has it again"
 
     def test_kept_scores_are_those_of_the_sentence(self, news, crf):
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], freeze="base")
         first, second = list(news.train)[1:3]
         alone = tagger.forward_loss([second])[0].item()
-        kept = tagger._scores._emissions
-        kept[id(first)] = kept[id(second)]  # as if it had been at the same address
+        [kept] = tagger._scores._versions[id(second)]
+        assert kept.sentence is second, "which thus keeps its address for itself"
         both = tagger.forward_loss([first, second])[0].item()
         tagger._scores.clear()
         assert both == pytest.approx(tagger.forward_loss([first])[0].item() + alone, rel=1e-5)
@@ -411,11 +411,11 @@ class TestUpgrade:
         words = WordEmbeddings(None, vocab={"the": 0}, embedding_length=4, name="fixed")
         tagger = GSPENTagger(words, kinds_of(news), "ner", hidden_size=8)
         before = {name: weight.requires_grad for name, weight in tagger.named_parameters()}
-        tagger.freeze_base().freeze_base()
+        tagger.freeze().freeze()
         assert {n for n, w in tagger.named_parameters() if w.requires_grad} == {
             n for n in before if n.startswith("head.")
         }
-        tagger.unfreeze_base()
+        tagger.unfreeze()
         assert {name: weight.requires_grad for name, weight in tagger.named_parameters()} == before
 
     def test_another_set_of_labels_keeps_the_weights_of_known_tags(self, news, crf, tmp_path):

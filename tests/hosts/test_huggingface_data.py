@@ -2,18 +2,20 @@
 
 from collections import Counter
 
+import datasets
 import numpy as np
 import pytest
 import torch
 
-from gspen_ner.hosts.huggingface.batches import EpochBatches, in_order
+from gspen_ner.hosts.huggingface.document_trainer import EpochBatches
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.potentials import joined, with_potentials
+from gspen_ner.hosts.huggingface.potentials import with_potentials
 from gspen_ner.hosts.huggingface.readers import WordReader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.terms import RELATIONS
+from gspen_ner.training.documents import in_order
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
 
 DOCUMENTS = [sentence.document for sentence in SENTENCES]
@@ -143,7 +145,7 @@ class TestEpochBatches:
 
     def test_each_epoch_takes_the_next_draw(self, groups):
         rows = len(LENGTHS)
-        batches, single = (EpochBatches(groups, LENGTHS, 8, draws=draws) for draws in (3, 1))
+        batches, single = (EpochBatches(groups, LENGTHS, 8, versions=draws) for draws in (3, 1))
         for epoch in range(7):
             batches.set_epoch(epoch)
             single.set_epoch(epoch)
@@ -197,7 +199,7 @@ class Counted:
 
 def potentials(model, batch):
     with torch.no_grad():
-        return model.eval().potentials(batch)
+        return model.eval().score(batch)
 
 
 def scores_only(batch):
@@ -221,9 +223,9 @@ class TestWithPotentials:
         assert "words" not in batch
         assert ("edges" in batch) == (transitions == "bigram" or (own_transitions and system == "struct"))
         plain = Collator.of(model)(as_dataset(SENTENCES, model.bio).select(rows).to_list())
-        direct, polytope = potentials(model, plain)
+        direct, polytope, _ = potentials(model, plain)
         reader = make_model(system, transitions, seed=99)  # whose own transitions are others
-        cached, same = potentials(
+        cached, same, _ = potentials(
             reader if own_transitions or "edges" in batch else model, scores_only(batch)
         )
         assert type(polytope) is type(same)
@@ -308,7 +310,7 @@ class TestWithPotentials:
         model = make_model("struct", dropout=0.5)
         rows = as_dataset(SENTENCES, model.bio)
         parts = [with_potentials(rows, model, tmp_path, draw) for draw in range(3)]
-        whole = joined(parts)
+        whole = datasets.concatenate_datasets(parts)
         assert len(whole) == 3 * len(SENTENCES)
         for draw, part in enumerate(parts):
             np.testing.assert_array_equal(whole[draw * len(SENTENCES) + 4]["nodes"], part[4]["nodes"])

@@ -45,7 +45,7 @@ def test_a_step_of_training_decreases_the_loss(system, terms):
 @pytest.mark.parametrize("system", BASES)
 def test_a_step_with_a_frozen_base_decreases_the_loss_too(system, terms):
     model = make_model(system, terms=terms)
-    model.freeze_base()
+    model.freeze()
     batch = make_batch(model.train())
     optimizer = torch.optim.SGD(model.head.parameters(), lr=0.003)
     before = model(**batch).loss
@@ -88,7 +88,7 @@ def test_saved_and_loaded_it_gives_the_same_potentials(system, transitions, tmp_
         assert loaded.reader == model.reader
         assert loaded.labels == model.labels
         assert same_weights(loaded.state_dict(), model.state_dict())
-        expected, found = model.potentials(batch)[0], loaded.potentials(batch)[0]
+        expected, found = model.score(batch).potentials, loaded.score(batch).potentials
         assert torch.equal(expected.nodes, found.nodes)
         assert (expected.edges is None) == (found.edges is None) == (system in ("unary", "spen"))
         assert expected.edges is None or torch.equal(expected.edges, found.edges)
@@ -196,17 +196,17 @@ def test_predictions_are_legal_in_the_scheme(system, scheme):
     with torch.no_grad():
         model.scorer.emissions.weight.mul_(20)  # so that illegal labellings would be the best
     batch = make_batch(model)
-    inferred = model.infer(batch)
+    inferred = model.infer_chains(batch)
     start, table, end = model.labels.legal
 
     def legal(path):
         return bool(start[path[0]] and end[path[-1]] and table[path[:-1], path[1:]].all())
 
     lengths = batch["lengths"].tolist()
-    for theta in (inferred.base, inferred.theta):
-        paths = inferred.chain.argmax(theta)
+    for theta in (inferred.potentials, inferred.theta):
+        paths = inferred.polytope.argmax(theta)
         assert all(legal(path[:length]) for path, length in zip(paths, lengths, strict=True))
-    alone = inferred.base.nodes.argmax(-1)
+    alone = inferred.potentials.nodes.argmax(-1)
     assert not all(legal(path[:length]) for path, length in zip(alone, lengths, strict=True)), "a real test"
 
 
@@ -316,7 +316,7 @@ def test_a_frozen_base_keeps_its_weights_and_its_dropout_is_off(system, tmp_path
     model = make_model(system, dropout=0.5, terms="convolution")
     batch = make_batch(model)
     assert model.train()(**batch).loss != model(**batch).loss, "dropout is on before"
-    model.freeze_base()
+    model.freeze()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     assert model.train()(**batch).loss == model(**batch).loss
     assert model.head.training
@@ -337,7 +337,7 @@ def test_given_potentials_take_the_place_of_the_encoder():
     batch = make_batch(model)
     direct = model(**batch)
     with torch.no_grad():
-        nodes = model.potentials(batch)[0].nodes
+        nodes = model.score(batch).potentials.nodes
     rest = {name: batch[name] for name in ("lengths", "documents", "mentions", "labels")}
     cached = model(**rest, nodes=nodes)
     torch.testing.assert_close(cached.logits, direct.logits)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import BartConfig
 
 from gspen_ner.hosts.huggingface import processes
-from gspen_ner.hosts.huggingface.batches import EpochBatches
+from gspen_ner.hosts.huggingface.document_trainer import EpochBatches
 from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores, make_encoder
 from gspen_ner.hosts.huggingface.rates import parameter_groups
 from gspen_ner.ner.files import TaggedSentence
@@ -77,16 +77,16 @@ class TestLongSentences:
     @pytest.mark.parametrize("side", ["left", "right"])
     def test_a_short_sentence_is_scored_alike_alone_and_beside_a_long_one(self, narrow, side, monkeypatch):
         short = [TaggedSentence(s.tokens[:4], s.tags[:4], 0) for s in SENTENCES[:6]]
-        alone = [narrow.potentials(make_batch(narrow, [sentence]))[0].nodes[0] for sentence in short]
+        alone = [narrow.score(make_batch(narrow, [sentence])).potentials.nodes[0] for sentence in short]
         monkeypatch.setattr(narrow.reader.tokenizer, "padding_side", side)
-        beside = narrow.potentials(make_batch(narrow, [*short, make_long(80)]))[0].nodes
+        beside = narrow.score(make_batch(narrow, [*short, make_long(80)])).potentials.nodes
         for row, expected in enumerate(alone):
             found = beside[row, : len(expected)]
             torch.testing.assert_close(found[1:-1], expected[1:-1], atol=1e-4, rtol=1e-4)
 
     def test_nothing_is_cut_off(self, narrow):
         batch = make_batch(narrow, [make_long(1000)])
-        potentials, polytope = narrow.potentials(batch)
+        potentials, polytope, _ = narrow.score(batch)
         assert potentials.nodes.shape == (1, 1000, len(narrow.labels.names))
         assert polytope.lengths.tolist() == [1000]
         assert batch["input_ids"].shape[1] > 2000
@@ -121,7 +121,7 @@ def test_the_chain_runs_over_first_pieces_alone(kind, transitions, tmp_path, mon
             return output
 
         monkeypatch.setattr(model.scorer.encoder, "forward", other)
-        potentials, polytope = model.potentials(batch)
+        potentials, polytope, _ = model.score(batch)
         assert polytope.mask(starts.shape[1]).sum(1).tolist() == batch["lengths"].tolist()
         return potentials.nodes
 
@@ -174,12 +174,12 @@ class TestHalfPrecision:
         inner.register_forward_hook(lambda module, args, output: seen.append(output.dtype))
         with half():
             output = model(**batch)
-            potentials, _ = model.potentials(batch)
+            potentials = model.score(batch).potentials
             inferred = model.infer(batch)
             assert kind == "bilstm" or emissions(model, batch).dtype == torch.float32
         assert set(seen) == {torch.bfloat16}, "the encoder runs in half precision"
         parts = [output.loss, output.logits]
-        parts += [part for scores in (potentials, inferred.base, inferred.theta) for part in tensors(scores)]
+        parts += [part for scores in (potentials, inferred.potentials, inferred.theta) for part in tensors(scores)]
         assert {part.dtype for part in parts} == {torch.float32}
         torch.testing.assert_close(output.loss, model(**batch).loss, atol=0.05, rtol=0.05)
         output.loss.backward()
@@ -191,7 +191,7 @@ class TestHalfPrecision:
         model = stir(model) if model.head else model
         batch = make_batch(model, SENTENCES[:12])
         with torch.no_grad():
-            nodes = model.potentials(batch)[0].nodes
+            nodes = model.score(batch).potentials.nodes
         given = {name: batch[name] for name in ("lengths", "documents", "mentions", "labels")}
         given["nodes"] = nodes + torch.randn(nodes.shape, generator=torch.Generator().manual_seed(3))
         weights = [w for name, w in model.named_parameters() if name.startswith("head.") or ".crf." in name]
@@ -209,7 +209,7 @@ class TestHalfPrecision:
 
     def test_autocast_is_off_around_chain_and_term(self, monkeypatch):
         model, seen = make_model("gspen"), {}
-        for owner, name in ((model, "_losses"), (model, "_marginals"), (model.head, "infer")):
+        for owner, name in ((model, "losses"), (model, "marginals"), (model.head, "infer")):
             original = getattr(owner, name)
 
             def watched(*args, name=name, original=original):
@@ -220,7 +220,7 @@ class TestHalfPrecision:
         batch = make_batch(model, SENTENCES[:2])
         with half():
             model(**batch)
-            assert seen == {"_losses": False, "_marginals": False, "infer": False}
+            assert seen == {"losses": False, "marginals": False, "infer": False}
             model.infer(batch)
         assert not seen["infer"]
 
@@ -273,7 +273,7 @@ class TestParameterGroups:
         assert found == expected
 
     def test_of_a_frozen_base_only_the_term_is_left(self, model):
-        model.freeze_base()
+        model.freeze()
         found = self.options(model, "lr", **RATES, weight_decay=0.5)
         assert found == {id(weight): 4.0 for weight in model.head.parameters()}
 
