@@ -36,7 +36,8 @@ class HeadLoss(NamedTuple):
     """The losses of a batch, and the inference behind them.
 
     Example:
-        >>> from gspen_ner import Chain, Sharpness
+        >>> from gspen_ner import Chain
+        >>> from gspen_ner.terms import Sharpness
         >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
         >>> found = GSPENHead(Sharpness(3), cost=0.0).loss(Parts(torch.zeros(1, 2, 3)), chain, gold)
         >>> found.loss.detach(), found.negative, found.solution.steps  # a new term: the CRF's likelihood

@@ -34,7 +34,7 @@ def _seed():
 @pytest.fixture(params=["numba", "reference"])
 def backend(request):
     """The test runs once on each backend."""
-    from gspen_ner import use_backend
+    from gspen_ner.kernels import use_backend
 
     with use_backend(request.param):
         yield request.param

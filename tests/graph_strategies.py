@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from gspen_ner import CompiledGraph, FactorGraph, Parts
+from gspen_ner import FactorGraph, Parts
+from gspen_ner.graphs import CompiledGraph
 from tests.polytope_suite import flat
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.linalg import null_space, qr
 from scipy.optimize import linprog, minimize
 
-from gspen_ner import CompiledGraph, Parts
+from gspen_ner import Parts
+from gspen_ner.graphs import CompiledGraph
 from tests.graph_strategies import tables_of
 
 

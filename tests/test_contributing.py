@@ -9,20 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from gspen_ner import (
-    Chain,
-    Context,
-    Convolution,
-    GSPENHead,
-    Labels,
-    MirrorDescent,
-    Objective,
-    Parts,
-    Solver,
-    solve,
-)
+from gspen_ner import Chain, Context, Convolution, GSPENHead, Labels, MirrorDescent, Objective, Parts, solve
 from gspen_ner.head import make_head
-from gspen_ner.solvers import SOLVERS
+from gspen_ner.solvers import SOLVERS, Solver
 from gspen_ner.terms import TERMS
 from tests.polytope_suite import PolytopeCase, PolytopeSuite
 

@@ -9,8 +9,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gspen_ner import Chain, Labels, Parts, ScoredSpan, Span, decode_spans, likely_spans, span_probabilities
-from gspen_ner.decode import best_non_overlapping, label_lists, scored_entities
+from gspen_ner import Chain, Labels, Parts
+from gspen_ner.decode import (
+    ScoredSpan,
+    best_non_overlapping,
+    decode_spans,
+    label_lists,
+    likely_spans,
+    scored_entities,
+    span_probabilities,
+)
+from gspen_ner.labels import Span
 from tests.oracle import enumerate_row
 from tests.strategies import chain_batches
 

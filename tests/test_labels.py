@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gspen_ner import Labels, Span, spans_of_tags, tags_of_spans
-from gspen_ner.labels import follows
+from gspen_ner import Labels, spans_of_tags
+from gspen_ner.labels import Span, follows, tags_of_spans
 
 TYPES = ("PER", "LOC", "MISC-2")
 PREFIXES = {"BIO": "BI", "BIOES": "BIES"}

@@ -12,15 +12,17 @@ from gspen_ner import (
     PaddedMLP,
     Parts,
     Simplex,
+    solve,
+)
+from gspen_ner.losses import (
     fixed_point_f1,
     fixed_point_likelihood,
-    hamming_cost,
     linear_hinge,
     negative_log_likelihood,
-    solve,
+    positive_part,
     structured_hinge,
 )
-from gspen_ner.losses import positive_part
+from gspen_ner.objective import hamming_cost
 from tests.solvers.problems import LABELS, LENGTHS, Concave, random_mlp
 
 GOLD = torch.tensor([[0, 1, 2, -1], [2, 2, -1, -1], [1, 0, 0, 2], [0, -1, -1, -1]])

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from gspen_ner.scorers.pair_tables import PairTables
 from torch import nn
 
-from gspen_ner import Chain, GSPENHead, NLStruct, Parts, RegionMLP, Simplex
-from gspen_ner.scorers.pair_tables import PairTables
+from gspen_ner import Chain, GSPENHead, Parts, RegionMLP, Simplex
 from gspen_ner.systems import GraphSystem, UnarySystem
+from gspen_ner.terms import NLStruct
 from recipes.ocr.letter_net import LetterNet
 from recipes.studies.feature_net import FeatureNet, PairNet
 

@@ -35,9 +35,7 @@ class CountingNumbers:
     factors: Float[Tensor, " F"]
 
     @classmethod
-    def of(
-        cls, graph: CompiledGraph, choice: Literal["unit", "bethe"] | CountingNumbers
-    ) -> CountingNumbers:
+    def of(cls, graph: CompiledGraph, choice: Literal["unit", "bethe"] | CountingNumbers) -> CountingNumbers:
         """Return the counting numbers of a graph, by name or as given, after checking them.
 
         Raises:

@@ -155,7 +155,8 @@ def use_backend(name: str) -> Iterator[None]:
     """Run chain inference within a block of code on the named backend.
 
     Example:
-        >>> from gspen_ner import Chain, Parts, use_backend
+        >>> from gspen_ner import Chain, Parts
+        >>> from gspen_ner.kernels import use_backend
         >>> with use_backend("reference"):
         ...     Chain(torch.tensor([2])).log_partition(Parts(torch.zeros(1, 2, 3), torch.zeros(3, 3)))
         tensor([2.1972], dtype=torch.float64)

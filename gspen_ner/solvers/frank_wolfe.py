@@ -53,7 +53,8 @@ class FrankWolfe:
             the solution for a zero term and needs no marginal inference.
 
     Example:
-        >>> from gspen_ner import Context, Sharpness, Simplex, solve
+        >>> from gspen_ner import Context, Simplex, solve
+        >>> from gspen_ner.terms import Sharpness
         >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> term = Sharpness(num_labels=2)
         >>> _ = torch.nn.init.ones_(term.weight)

@@ -57,7 +57,8 @@ class MirrorDescent:
             `sqrt`: eta / sqrt(t) in step t, the paper's schedule.
 
     Example:
-        >>> from gspen_ner import Context, Sharpness, Simplex, solve
+        >>> from gspen_ner import Context, Simplex, solve
+        >>> from gspen_ner.terms import Sharpness
         >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> term = Sharpness(num_labels=2)
         >>> _ = torch.nn.init.ones_(term.weight)

@@ -54,7 +54,8 @@ class SaddlePoint:
         step_size: size of all three updates, relative to the largest size for which the steps are stable.
 
     Example:
-        >>> from gspen_ner import Context, NLStruct, Simplex, solve
+        >>> from gspen_ner import Context, Simplex, solve
+        >>> from gspen_ner.terms import NLStruct
         >>> mask = torch.ones(1, 1, dtype=torch.bool)
         >>> potentials = Parts(torch.tensor([[[1.0, -1.0]]]))
         >>> term = NLStruct(num_labels=2, num_nodes=1)

@@ -151,7 +151,8 @@ class TermSum(GlobalTerm):
     """The sum of several terms; also written `first + second`.
 
     Example:
-        >>> from gspen_ner import Convolution, Sharpness
+        >>> from gspen_ner import Convolution
+        >>> from gspen_ner.terms import Sharpness
         >>> both = Convolution(num_labels=3) + Sharpness(num_labels=3)
         >>> [type(term).__name__ for term in both.terms]
         ['Convolution', 'Sharpness']

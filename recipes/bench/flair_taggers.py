@@ -20,10 +20,10 @@ from flair.data import Sentence
 from flair.models import SequenceTagger
 from flair.trainers import ModelTrainer
 from flair.training_utils import store_embeddings
+from gspen_ner.hosts.flair.entities import spans_of, type_dictionary
 
 from gspen_ner.hosts.flair import GSPENTagger, accelerate
 from gspen_ner.hosts.flair.embeddings import make_embeddings
-from gspen_ner.hosts.flair.entities import spans_of, type_dictionary
 from gspen_ner.hosts.flair.plugins import EpochLog
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus, as_flair
 from gspen_ner.labels import spans_of_tags

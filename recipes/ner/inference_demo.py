@@ -11,15 +11,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from gspen_ner import (
-    Chain,
-    Context,
-    DocumentConsistency,
-    GSPENHead,
-    Labels,
-    match_mentions,
-    span_probabilities,
-)
+from gspen_ner import Chain, Context, DocumentConsistency, GSPENHead, Labels, match_mentions
+from gspen_ner.decode import span_probabilities
 
 LABELS = Labels(("O", "S-PER", "S-LOC"), "BIOES")
 SENTENCES = [

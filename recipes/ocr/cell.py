@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gspen_ner.scorers.pair_tables import PairTables
 from torch import Tensor
 
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import Chain, LocalPolytope, Polytope
 from gspen_ner.recipe import Inference
-from gspen_ner.scorers.pair_tables import PairTables
 from gspen_ner.systems import GraphSystem, UnarySystem
 from recipes.ocr.letter_net import LetterNet
 from recipes.ocr.settings import OCRRecipe

@@ -19,11 +19,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from gspen_ner.scorers.pair_tables import PairTables
 from torch import Tensor
 
 from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import LocalPolytope, Polytope
-from gspen_ner.scorers.pair_tables import PairTables
 from gspen_ner.systems import GraphSystem, UnarySystem
 from recipes.studies.feature_net import FeatureNet
 from recipes.studies.settings import SystemTraining

@@ -179,7 +179,9 @@ class TestHalfPrecision:
             assert kind == "bilstm" or emissions(model, batch).dtype == torch.float32
         assert set(seen) == {torch.bfloat16}, "the encoder runs in half precision"
         parts = [output.loss, output.logits]
-        parts += [part for scores in (potentials, inferred.potentials, inferred.theta) for part in tensors(scores)]
+        parts += [
+            part for scores in (potentials, inferred.potentials, inferred.theta) for part in tensors(scores)
+        ]
         assert {part.dtype for part in parts} == {torch.float32}
         torch.testing.assert_close(output.loss, model(**batch).loss, atol=0.05, rtol=0.05)
         output.loss.backward()

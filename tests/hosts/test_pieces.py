@@ -14,11 +14,17 @@ from transformers import PreTrainedTokenizerFast
 from gspen_ner.hosts.huggingface.bio_view import BioView
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
-from gspen_ner.hosts.huggingface.pieces import IGNORED, PieceLayout
+from gspen_ner.hosts.huggingface.pieces import (
+    IGNORED,
+    PieceKind,
+    PieceLayout,
+    find_words,
+    loses_marks,
+    piece_kinds,
+    with_marks,
+)
 from gspen_ner.hosts.huggingface.readers import PieceReader, load_reader, load_tokenizer
 from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
-from gspen_ner.hosts.huggingface.pieces import loses_marks, with_marks
-from gspen_ner.hosts.huggingface.pieces import PieceKind, find_words, piece_kinds
 from gspen_ner.labels import Labels, spans_of_tags, tags_of_spans
 from tests.tiny import SENTENCES
 from tests.tiny_transformer import KINDS, NAMES, make_tokenizer, save_encoder

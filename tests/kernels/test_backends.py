@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import gspen_ner
-from gspen_ner import Chain, Parts, use_backend
-from gspen_ner.kernels import thread_pool
+from gspen_ner import Chain, Parts
+from gspen_ner.kernels import thread_pool, use_backend
 from gspen_ner.kernels.loops.compiled import compiled
 from gspen_ner.kernels.reference import ReferenceBackend
 
@@ -186,7 +186,8 @@ def test_loops_are_compiled_where_nothing_can_be_cached(monkeypatch):
 
 MEASURE = """
 import resource, torch
-from gspen_ner import Chain, Parts, use_backend
+from gspen_ner import Chain, Parts
+from gspen_ner.kernels import use_backend
 for backend in ("numba", "reference"):
     with use_backend(backend):
         for batch in (2, 64):

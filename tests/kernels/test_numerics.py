@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gspen_ner import Chain, Parts, use_backend
+from gspen_ner import Chain, Parts
+from gspen_ner.kernels import use_backend
 
 
 def double_truth(theta, lengths):

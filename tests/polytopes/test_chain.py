@@ -3,7 +3,8 @@ import itertools
 import pytest
 import torch
 
-from gspen_ner import Chain, Parts, Simplex, use_backend
+from gspen_ner import Chain, Parts, Simplex
+from gspen_ner.kernels import use_backend
 from tests.polytope_suite import PolytopeCase, PolytopeSuite
 
 LENGTHS = torch.tensor([3, 1, 2])

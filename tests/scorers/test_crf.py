@@ -9,7 +9,8 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call
 
-from gspen_ner import Labels, LinearChainCRF, spans_of_tags, tags_of_spans
+from gspen_ner import Labels, LinearChainCRF, spans_of_tags
+from gspen_ner.labels import tags_of_spans
 from tests.oracle import Enumeration
 
 REDUCTIONS = ["none", "sum", "mean", "token_mean"]

@@ -3,20 +3,10 @@
 import pytest
 import torch
 
-from gspen_ner import (
-    Chain,
-    Context,
-    FactorGraph,
-    MirrorDescent,
-    NLStruct,
-    Objective,
-    Parts,
-    RegionMLP,
-    SaddlePoint,
-    Tree,
-    hamming_cost,
-    solve,
-)
+from gspen_ner import Chain, Context, FactorGraph, MirrorDescent, Objective, Parts, RegionMLP, Tree, solve
+from gspen_ner.objective import hamming_cost
+from gspen_ner.solvers import SaddlePoint
+from gspen_ner.terms import NLStruct
 
 BATCH, NODES, LABELS = 5, 4, 3
 

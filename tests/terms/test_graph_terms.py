@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gspen_ner import Chain, Context, GlobalTerm, NLStruct, Objective, Parts, RegionMLP
-from gspen_ner.terms import TERMS
+from gspen_ner import Chain, Context, GlobalTerm, Objective, Parts, RegionMLP
+from gspen_ner.terms import TERMS, NLStruct
 
 CONTEXT = Context(torch.ones(4, 3, dtype=torch.bool))
 

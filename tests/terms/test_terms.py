@@ -5,16 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import pad, softplus
 
-from gspen_ner import (
-    Chain,
-    Context,
-    Convolution,
-    DocumentConsistency,
-    PaddedMLP,
-    Parts,
-    Sharpness,
-    TermSum,
-)
+from gspen_ner import Chain, Context, Convolution, DocumentConsistency, PaddedMLP, Parts
+from gspen_ner.terms import Sharpness, TermSum
 from gspen_ner.terms.term import GlobalTerm, select_noise
 from tests.terms.batches import LENGTHS, awake, make_batch, make_documents
 

@@ -65,7 +65,7 @@ class Collator:
         num_labels: of the model's chain.
 
     Example:
-        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.scorers import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)

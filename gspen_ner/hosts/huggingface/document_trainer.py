@@ -107,7 +107,7 @@ class DocumentTrainer(Trainer):
     Example:
         >>> import tempfile
         >>> from transformers import TrainingArguments
-        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.scorers import Vocabulary
         >>> from gspen_ner.hosts.huggingface import Collator, as_dataset
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]

@@ -86,7 +86,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
     Example:
         A small BiLSTM-CNN with random weights; most users will rather use `from_encoder`.
 
-        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.scorers import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)

@@ -36,7 +36,7 @@ def parameter_groups(
 
     Example:
         >>> import torch
-        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.scorers import Vocabulary
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)

@@ -107,7 +107,7 @@ class StageTrainer(DocumentTrainer):
 
     Example:
         >>> import tempfile
-        >>> from gspen_ner import Vocabulary
+        >>> from gspen_ner.scorers import Vocabulary
         >>> from gspen_ner.hosts.huggingface import as_dataset
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> names = ["O", "B-PER", "I-PER"]
