@@ -91,8 +91,7 @@ def test_imports_point_only_upwards():
 
 @pytest.mark.slow
 def test_the_inference_demo():
-    shown = subprocess.run(
-        [sys.executable, ROOT / "recipes" / "inference_demo.py"], capture_output=True, text=True, check=True
-    ).stdout
-    assert "converged" in shown
-    assert shown.count("LOC (0.99)") == 2  # the two mentions that the document mends
+    script = ROOT / "recipes" / "ner" / "inference_demo.py"
+    output = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    assert "converged" in output
+    assert output.count("LOC (0.99)") == 2  # the two mentions that the document term corrects

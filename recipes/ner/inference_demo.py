@@ -1,10 +1,10 @@
-"""A small GSPEN inference with its convergence printed: a document settles what one sentence cannot.
+"""Print the convergence of a small GSPEN inference: the document resolves what a sentence leaves ambiguous.
 
-    python recipes/inference_demo.py
+    python recipes/ner/inference_demo.py
 
-Six toy sentences in two documents, scores made by hand. In the first document "Lyon" is clearly a place
-once and ambiguous twice; in the second it is clearly a person. The term says that mentions of one word in
-one document should carry the same label.
+Six toy sentences in two documents, with hand-written scores. In the first document "Lyon" is clearly a location
+once and ambiguous twice; in the second it is clearly a person once and ambiguous twice. The term rewards equal
+labels for mentions of the same word in the same document.
 """
 
 import torch
@@ -24,11 +24,17 @@ SENTENCES = [
     "said Lyon",
 ]
 DOCUMENTS = [0, 0, 0, 1, 1, 1]
-CUES = {(0, 2): "S-LOC", (3, 1): "S-PER"}  # where the sentence itself is clear
-LEANINGS = {(1, 0): "S-PER", (2, 2): "S-PER", (4, 0): "S-LOC", (5, 1): "S-LOC"}  # where it misleads a little
+CUES = {(0, 2): "S-LOC", (3, 1): "S-PER"}  # unambiguous sentences
+LEANINGS = {
+    (1, 0): "S-PER",
+    (2, 2): "S-PER",
+    (4, 0): "S-LOC",
+    (5, 1): "S-LOC",
+}  # slightly misleading sentences
 
 
-def potentials(tokens: list[list[str]]) -> torch.Tensor:
+def node_scores(tokens: list[list[str]]) -> torch.Tensor:
+    """Return hand-written scores `[sentence, token, label]`."""
     nodes = torch.zeros(len(tokens), max(map(len, tokens)), len(LABELS.names))
     nodes[..., 0] = 3.0
     for row, sentence in enumerate(tokens):
@@ -44,10 +50,11 @@ def potentials(tokens: list[list[str]]) -> torch.Tensor:
 
 
 def main() -> None:
+    """Run the inference, then print its convergence and the entities with and without the term."""
     console = Console(width=100)
     tokens = [sentence.split() for sentence in SENTENCES]
     chain = Chain(torch.tensor([len(sentence) for sentence in tokens]))
-    scores = chain.potentials(potentials(tokens), torch.zeros(3, 3))
+    scores = chain.potentials(node_scores(tokens), torch.zeros(3, 3))
     mentions = match_mentions(tokens, DOCUMENTS)
     context = Context(chain.mask(scores.nodes.shape[1]), torch.tensor(DOCUMENTS), mentions)
     head = GSPENHead(DocumentConsistency(3, relations=["word"]), max_steps=30, tolerance=1e-6)
@@ -66,14 +73,14 @@ def main() -> None:
     state = "converged" if solution.converged.all() else "not converged"
     console.print(f"{state} after {solution.steps.tolist()} steps\n")
 
-    result = Table("document", "sentence", "CRF alone", "with the document", title="what the term changed")
+    result = Table("document", "sentence", "CRF alone", "with the document term", title="effect of the term")
     for row, sentence in enumerate(SENTENCES):
         columns = []
         for theta in (scores, solution.theta):
             labels = chain.argmax(theta)[row, : len(tokens[row])].tolist()
             spans = LABELS.spans_of_indices(labels)
-            every = [spans if other == row else [] for other in range(len(tokens))]
-            probability = span_probabilities(theta, chain, LABELS, every)[row]
+            spans_of_rows = [spans if other == row else [] for other in range(len(tokens))]
+            probability = span_probabilities(theta, chain, LABELS, spans_of_rows)[row]
             named = zip(spans, probability, strict=True)
             columns.append(", ".join(f"{tokens[row][s.start]} {s.type} ({p:.2f})" for s, p in named))
         result.add_row(str(DOCUMENTS[row] + 1), sentence, *columns)

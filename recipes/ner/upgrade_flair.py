@@ -1,10 +1,10 @@
-"""A Flair user's route to a document term, beside the recipe's: the same corpus and the same base tagger.
+"""Upgrade the base tagger of a Flair run with `train_term`, and compare the result with the recipe's tagger.
 
     python recipes/ner/upgrade_flair.py RUN OUTPUT
 
-RUN is a finished run of a recipe with `host: flair`, a frozen base and cross-fitted scores. Its base tagger is
-upgraded by `train_term`, on a `ColumnCorpus` that Flair reads from the same files. Printed are strict F1 on test,
-by seqeval, of the base tagger, of the recipe's tagger and of the upgraded one.
+RUN is a finished run of a recipe with `host: flair`, a frozen base and cross-fitted scores. `train_term`
+upgrades its base tagger on a `ColumnCorpus` that Flair reads from the same files. The script prints the
+strict seqeval F1 on the test data of the base tagger, the recipe's tagger and the upgraded tagger.
 """
 
 from pathlib import Path
