@@ -2,9 +2,9 @@
 
     python recipes/ner/inference_demo.py
 
-Six toy sentences in two documents, with hand-written scores. In the first document "Lyon" is clearly a location
-once and ambiguous twice; in the second it is clearly a person once and ambiguous twice. The term rewards equal
-labels for mentions of the same word in the same document.
+Six toy sentences in two documents, with hand-written scores. In the first document "Lyon" is clearly a
+location once and ambiguous twice; in the second it is clearly a person once and ambiguous twice. The term
+rewards equal labels for mentions of the same word in the same document.
 """
 
 import torch
