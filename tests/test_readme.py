@@ -25,7 +25,7 @@ def test_a_flair_tagger_is_accelerated_and_upgraded(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     corpus = make_corpus(tmp_path)
-    plain, names = make_crf(corpus), {"corpus": corpus}
+    plain, names = make_crf(corpus), {"corpus": corpus, "sentences": list(corpus.test)}
     spans = predicted(plain, corpus.test)[0]
     with mock.patch.object(SequenceTagger, "load", return_value=plain):
         exec(block_with("accelerate("), names)
@@ -34,6 +34,6 @@ def test_a_flair_tagger_is_accelerated_and_upgraded(tmp_path, monkeypatch):
     with mock.patch.object(
         ModelTrainer, "train", lambda *args, **options: train(*args, **options | {"max_epochs": 1})
     ):
-        exec(block_with("from_sequence_tagger("), names)
-    assert isinstance(names["tagger"], GSPENTagger)
-    assert (tmp_path / "out" / "final-model.pt").is_file()
+        exec(block_with("train_term("), names)
+    assert isinstance(names["upgraded"], GSPENTagger)
+    assert (tmp_path / "upgraded" / "term" / "best" / "model.pt").is_file()
