@@ -49,7 +49,14 @@ _LIMITS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
 
 
 class Section(BaseModel):
-    """A group of entries of a recipe; unknown entries are refused."""
+    """A group of entries of a recipe; unknown entries are refused.
+
+    Example:
+        >>> class Walk(Section):
+        ...     steps: int = 10
+        >>> print(Walk(steps=3).as_yaml().strip())
+        steps: 3
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,7 +68,7 @@ class Section(BaseModel):
 
 
 def configurable(given: Collection[str] = ()) -> Callable[[Class], Class]:
-    """Let a class check its options when it is constructed, and remember them.
+    """Let a class check its arguments when it is constructed, and remember its options.
 
     Args:
         given: arguments that code supplies, which are no options.
@@ -90,8 +97,8 @@ def configurable(given: Collection[str] = ()) -> Callable[[Class], Class]:
             bound.apply_defaults()
             hints = _hints(cls)
             options = {name: value for name, value in bound.arguments.items() if name not in given}
-            for name, value in options.items():
-                _check(name, value, hints[name])
+            for name, value in bound.arguments.items():
+                _check(name, value, hints.get(name))
             if hasattr(cls, "check_options"):
                 cls.check_options(options)
             object.__setattr__(self, "_options", options)
@@ -127,6 +134,8 @@ def section_of(cls: Any, given: Collection[str] | None = None, **fixed: Any) -> 
         registry = _registry(annotation)
         if registry is not None:
             annotation, default = registry.entry(), registry.section_for(default)
+        elif get_origin(annotation) is Sequence:  # a section cannot change, so its sequences are tuples
+            annotation = tuple[get_args(annotation)[0], ...]  # type: ignore[misc]
         default = ... if default is parameter.empty else default
         fields[name] = (annotation, Field(default, description=descriptions.get(name)))
     section = create_model(cls.__name__, __base__=_OptionsSection, __module__=cls.__module__, **fields)
@@ -258,7 +267,7 @@ def _check(name: str, value: Any, annotation: Any) -> None:
     """Refuse a value that its annotation does not allow: a choice that is none, a number beyond a limit."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        if value is not None:
+        if not any(isinstance(value, member) for member in arguments if isinstance(member, type)):
             for argument in arguments:
                 _check(name, value, argument)
     elif origin is Literal and value not in arguments:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from gspen_ner.components import Count, NonNegative, configurable, options_of
+from gspen_ner.components import NonNegative, configurable, options_of
 from gspen_ner.decode import label_lists
 from gspen_ner.losses import (
     fixed_point_f1,
@@ -90,7 +91,7 @@ class GSPENHead(nn.Module):
         cost: NonNegative = 1.0,
         loss: Literal["hinge", "fixed_point", "f1"] = "hinge",
         positive_part: bool = True,
-        max_steps: Count = MAX_STEPS,
+        max_steps: Annotated[int, Ge(0)] = MAX_STEPS,
         tolerance: NonNegative = TOLERANCE,
         stop: Stop = STOP,
     ) -> None:

@@ -130,7 +130,11 @@ class TestTrain:
             ("terms.7.name=document", "--set terms.7.name=document"),
             ("system=crf", "system"),
             ("terms=[]", "system gspen needs at least one"),
-            ("term_training.folds=1", "folds must be 0 or at least 2"),
+            ("term_training.scores.folds=1", "term_training.scores.name: missing"),
+            (
+                "term_training.folds=1",
+                "term_training.scores.folds: Input should be greater than or equal to 2",
+            ),
         ],
     )
     def test_a_bad_set_is_refused_before_anything_is_made(self, change, message, tmp_path):

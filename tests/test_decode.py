@@ -160,7 +160,7 @@ def test_a_span_that_does_not_fit_its_row_is_refused(span):
 
 
 def test_spans_for_another_number_of_sentences_are_refused():
-    with pytest.raises(ValueError, match="2 sentences but spans for 1"):
+    with pytest.raises(ValueError, match="spans must be given for 2 sentences, got 1"):
         span_probabilities(Parts(torch.zeros(2, 2, 3)), Chain(torch.tensor([2, 2])), BIO, [[]])
 
 

@@ -154,7 +154,7 @@ def test_forbidden_gold_labels_are_named():
         lambda: structured_hinge(objective, solved(objective), GOLD),
         lambda: fixed_point_likelihood(objective, solved(objective), GOLD),
     ):
-        with pytest.raises(ValueError, match="row 1: the gold labels contain something forbidden"):
+        with pytest.raises(ValueError, match="row 1: the gold labels contain a forbidden label"):
             loss()
 
 

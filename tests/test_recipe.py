@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from gspen_ner.recipe import (
     Experiment,
     FlairRecipe,
-    GraphRecipe,
-    MultilabelRecipe,
-    OCRRecipe,
     Recipe,
-    TaggingRecipe,
     expand,
     find_recipe,
     load_recipe,
@@ -50,8 +46,7 @@ def built_in(name):
 def test_every_built_in_recipe_loads_without_any_data(name, monkeypatch):
     monkeypatch.delenv("GSPEN_DATA", raising=False)
     recipe = built_in(name)
-    graphs = isinstance(recipe, GraphRecipe)
-    assert graphs or recipe.system == "struct" or (recipe.system == "gspen" and recipe.terms)
+    assert recipe.system == "struct" or (recipe.system == "gspen" and recipe.terms)
     assert recipe.description == recipe_names()[name]
     assert 20 < len(recipe.description) < 120
 
@@ -63,8 +58,6 @@ def test_the_built_in_recipes_are_these():
         "conll03_ma_hovy",
         "wnut17",
         "crossner",
-        "tagging",
-        "bookmarks",
     } <= set(recipe_names())
 
 
@@ -72,14 +65,7 @@ def test_the_built_in_recipes_are_these():
 def test_paths_of_built_in_recipes_lie_in_the_data_folder_or_need_none(name, monkeypatch):
     monkeypatch.setenv("GSPEN_DATA", "/data")
     recipe = built_in(name)
-    if isinstance(recipe, OCRRecipe):
-        paths = [recipe.data.letters, recipe.data.backgrounds]
-    elif isinstance(recipe, MultilabelRecipe):
-        paths = [recipe.data.folder]
-    elif isinstance(recipe, TaggingRecipe):
-        paths = [recipe.data.features, recipe.data.tags]
-    else:
-        paths = [recipe.data.train, recipe.data.dev, recipe.data.test]
+    paths = [recipe.data.train, recipe.data.dev, recipe.data.test]
     if isinstance(recipe, FlairRecipe):
         paths += [entry.file for entry in recipe.embeddings if entry.name == "words"]
     elif isinstance(recipe, Recipe):
@@ -158,7 +144,7 @@ def test_defaults_are_filled_in(written):
         ("terms: [{name: document, widht: 3}]", r"terms\.0\.widht: unknown key; did you mean terms\.width\?"),
         ("terms: [{name: document, width: 3}]", r"terms\.0\.width: unknown key$"),
         ("terms: [{name: sharpness, width: 3}]", r"^mine\.yaml: terms\.0\.width: unknown key$"),
-        ("task: orc", r"^mine\.yaml: task: expected one of ocr, multilabel, tagging .*, got 'orc'$"),
+        ("task: orc", r"^mine\.yaml: task: expected a tagger's recipe, which has no task; .*recipes\.ocr$"),
         ("document: {}", r"^mine\.yaml: document: unknown key$"),
         ("scorer: {convolution: 3}", r"scorer\.convolution: unknown key"),
         ("zzzzzzzz: 3", r"^mine\.yaml: zzzzzzzz: unknown key$"),
@@ -344,13 +330,18 @@ def test_one_parent_may_have_several_children(written):
     [
         ("trials: 3\ndrop_worst: 3", r"mine\.yaml: drop_worst: 3 of 3 trials would leave none"),
         ("drop_worst: 1", r"drop_worst: 1 of 1 trials"),
-        ("term_training: {folds: 1}", r"term_training: folds must be 0 or at least 2"),
+        ("term_training: {folds: 1}", r"term_training\.scores\.folds: .* equal to 2, got 1"),
+        ("term_training: {scores: {name: cross_fit, folds: 1}}", r"\.scores\.folds: .* equal to 2, got 1"),
         (
             "term_training: {folds: 2, dropout_draws: 2}",
             r"term_training: give dropout_draws or folds, not both",
         ),
-        ("term_training: {freeze: none, dropout_draws: 2}", r"dropout_draws and folds need freeze: base"),
-        ("term_training: {freeze: none, folds: 2}", r"dropout_draws and folds need freeze: base"),
+        ("term_training: {freeze: none, dropout_draws: 2}", r"scores: dropout_draws needs freeze: base"),
+        ("term_training: {freeze: none, folds: 2}", r"scores: cross_fit needs freeze: base"),
+        (
+            "term_training: {freeze: none, scores: {name: cross_fit, folds: 2}}",
+            r"scores: cross_fit needs freeze: base",
+        ),
         ("term_training: {folds_of: runs/a}", r"term_training: folds_of needs folds"),
         ("system: gspen", r"terms: system gspen needs at least one"),
         ("system: spen", r"terms: system spen needs at least one"),

@@ -80,5 +80,6 @@ class CountingNumbers:
             structure = "is a forest" if graph.is_forest else "has loops"
             raise ValueError(
                 f"the graph {structure}: the counting number of {graph.names[node]!r} must be at least "
-                f"{int(lowest[node])} for message passing to converge, got {float(self.nodes[node]):g}"
+                f"{int(lowest[node])} for message passing to converge, got {float(self.nodes[node]):g}; "
+                'use "unit" or larger numbers'
             )

@@ -36,6 +36,11 @@ class Scorer(section_of(BiLSTMCNN)):  # type: ignore[misc]
     """The BiLSTM-CNN: its options, and what is read from the data; see `gspen_ner.scorers.BiLSTMCNN`."""
 
     scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
+    transitions: Literal["shared", "bigram"] = Field(
+        "shared",
+        description="scores of neighbouring labels, if the system has them: one table that all positions "
+        "share, or a table for each pair of words",
+    )
     word_vectors: str | None = Field(
         None, description="file of word vectors in GloVe's text format, plain or gzipped"
     )
@@ -123,12 +128,15 @@ def check_scores(scores: Any, freeze: str) -> None:
 
 def read_old_scores(entries: Any) -> Any:
     """Return entries of version 0.1 (dropout_draws, folds, fold_epochs, folds_of) as a score source."""
-    if not isinstance(entries, dict) or not entries.keys() & {"dropout_draws", "folds"}:
+    old = ("dropout_draws", "folds", "fold_epochs", "folds_of")
+    if not isinstance(entries, dict) or not entries.keys() & set(old):
         return entries
     new = dict(entries)
-    draws, folds, epochs, models_of = (
-        new.pop(key, None) for key in ("dropout_draws", "folds", "fold_epochs", "folds_of")
-    )
+    draws, folds, epochs, models_of = (new.pop(key, None) for key in old)
+    if draws and folds:
+        raise ValueError("give dropout_draws or folds, not both")
+    if models_of is not None and not folds:
+        raise ValueError("folds_of needs folds")
     new["scores"] = {"name": "plain"}
     if folds:
         new["scores"] = {"name": "cross_fit", "folds": folds, "epochs": epochs, "models_of": models_of}

@@ -10,7 +10,7 @@ converge within `max_steps` are marked in the `Solution`; this is not an error.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -141,6 +141,8 @@ def solve(
     """
     if max_steps < 0 or not tolerance >= 0:
         raise ValueError(f"max_steps and tolerance must be at least 0, got {max_steps} and {tolerance}")
+    if stop not in get_args(Stop):
+        raise ValueError(f'stop must be "gap" or "change", got {stop!r}')
     with torch.inference_mode(False), torch.no_grad():
         objective = solver.prepare(objective.detach())
         run = _Run(objective, solver, tolerance, stop, record_trace)

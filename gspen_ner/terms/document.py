@@ -50,7 +50,7 @@ class DocumentConsistency(GlobalTerm):
         """Refuse no relation, and a relation that is named twice."""
         relations = options["relations"]
         if not relations or len(set(relations)) < len(relations):
-            raise ValueError(f"relations must be at least one, each named once; got {list(relations)}")
+            raise ValueError(f"relations must be at least one relation, each once, got {list(relations)}")
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None

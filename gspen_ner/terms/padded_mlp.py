@@ -47,7 +47,7 @@ class PaddedMLP(GlobalTerm):
 
     def __init__(
         self,
-        num_labels: int,
+        num_labels: Count,
         max_length: Count | None = None,
         hidden: Count = 500,
         dropout: DropRate = 0.0,

@@ -61,7 +61,7 @@ def test_transitions_that_lead_nowhere(batch):
     edges[0, 1] = 0.0  # from the second label nothing goes on
     lengths = torch.full((batch,), 2)
     lengths[1] = 3
-    all_raise(Parts(torch.zeros(batch, 3, 2), edges), lengths, "row 1: no legal path: forbidden transitions")
+    all_raise(Parts(torch.zeros(batch, 3, 2), edges), lengths, "row 1: no legal path: every labelling")
 
 
 def test_what_lies_in_the_padding_is_no_error():
@@ -74,9 +74,9 @@ def test_what_lies_in_the_padding_is_no_error():
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ([4, 0], "row 1: length 0 .*empty"),
-        ([5, 4], "row 0: length 5 .*longer"),
-        ([4, -1], "row 1: length -1"),
+        ([4, 0], "row 1: length must be in 1..4, got 0 .*empty"),
+        ([5, 4], "row 0: length must be in 1..4, got 5 .*longer"),
+        ([4, -1], "row 1: length must be in 1..4, got -1"),
     ],
 )
 def test_lengths_outside_the_tensor(lengths, message):
@@ -101,7 +101,7 @@ def test_labels_out_of_range():
         chain.score(theta, torch.tensor([[0, 1, 2], [0, 4, 0]]))
     with pytest.raises(ValueError, match=r"row 0: a tag is outside 0\.\.3"):
         chain.log_likelihood(theta, torch.tensor([[0, -1, 2], [0, 0, 0]]))
-    with pytest.raises(ValueError, match=r"tags must be integers \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"tags must be integers of shape \[2, 3\]"):
         chain.score(theta, torch.zeros(2, 2, dtype=torch.int64))
     chain.score(theta, torch.tensor([[0, 1, 2], [0, 3, -100]]))  # padding may hold anything
 

@@ -147,13 +147,17 @@ class TestCountingNumbers:
             ([1.0] * 3, [1.0, 0.0, 1.0], "numbers of factors must be positive"),
             ([1.0] * 3, [1.0, -1.0, 1.0], "numbers of factors must be positive"),
             ([1.0] * 3, [1.0, torch.nan, 1.0], "numbers of factors must be positive"),
-            ([1.0, -0.5, 1.0], [1.0] * 3, r"has loops, and the counting number of 1 is -0\.5"),
-            ([1.0, -2.0, 1.0], [1.0] * 3, "must have a positive sum"),
-            ([1.0, torch.nan, 1.0], [1.0] * 3, "must have a positive sum"),
+            (
+                [1.0, -0.5, 1.0],
+                [1.0] * 3,
+                r"has loops: the counting number of 1 must be at least 0 .*, got -0\.5",
+            ),
+            ([1.0, -2.0, 1.0], [1.0] * 3, "plus those of its factors must be positive"),
+            ([1.0, torch.nan, 1.0], [1.0] * 3, "plus those of its factors must be positive"),
             (
                 [1.0] * 2,
                 [1.0] * 3,
-                r"needs 3 counting numbers of nodes and 3 of factors; got \[2\] and \[3\]",
+                r"needs 3 counting numbers of nodes and 3 of factors, got \[2\] and \[3\]",
             ),
             ([1.0] * 3, [1.0] * 4, r"got \[3\] and \[4\]"),
         ],
@@ -164,7 +168,9 @@ class TestCountingNumbers:
             LocalPolytope(graph_of(*TRIANGLE), numbers)
 
     def test_bethe_numbers_on_a_loop_are_refused(self):
-        with pytest.raises(ValueError, match=r"has loops, .* use 'unit' or numbers >= 0"):
+        with pytest.raises(
+            ValueError, match=r'has loops: .* must be at least 0 .*; use "unit" or larger numbers'
+        ):
             LocalPolytope(graph_of(*TRIANGLE[:1], [*TRIANGLE[1], (0, 1, 2)]), "bethe")
 
     def test_an_entropy_that_is_not_concave_is_refused_on_a_forest_too(self):
@@ -184,12 +190,16 @@ class TestCountingNumbers:
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_sweeps": 0}, {"tolerance": -1.0}, {"tolerance": torch.nan}], ids=str
+    ("options", "message"),
+    [
+        ({"max_sweeps": 0}, "max_sweeps must be at least 1, got 0"),
+        ({"tolerance": -1.0}, "tolerance must be at least 0, got -1.0"),
+        ({"tolerance": torch.nan}, "tolerance must be at least 0, got nan"),
+    ],
+    ids=str,
 )
-def test_settings_are_checked(options):
-    with pytest.raises(
-        ValueError, match="max_sweeps and oracle_sweeps must be positive, tolerance not negative"
-    ):
+def test_settings_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
         LocalPolytope(graph_of(*TRIANGLE), **options)
 
 

@@ -121,5 +121,5 @@ def test_oracle_sweeps_are_how_often_messages_go_round():
         for sweeps in (1, 300)
     )
     assert 0 <= many < 0.5 * few
-    with pytest.raises(ValueError, match="oracle_sweeps must be positive"):
+    with pytest.raises(ValueError, match="oracle_sweeps must be at least 1, got 0"):
         LocalPolytope(graph, oracle_sweeps=0)

@@ -85,7 +85,7 @@ def test_refuses_other_terms_and_bad_settings():
     other = Objective(
         objective.potentials, objective.polytope, RegionMLP(LABELS, NODES).double(), objective.context
     )
-    with pytest.raises(ValueError, match="SaddlePoint solves NLStruct's term only, got RegionMLP"):
+    with pytest.raises(ValueError, match="SaddlePoint needs the term NLStruct, got RegionMLP"):
         solve(other, SaddlePoint())
-    with pytest.raises(ValueError, match="step_size must be positive"):
+    with pytest.raises(ValueError, match=r"step_size must be greater than 0, got 0\.0"):
         SaddlePoint(step_size=0.0)

@@ -234,7 +234,7 @@ def test_under_no_grad_and_inference_mode():
 
 def test_settings_are_checked():
     problem = objective(None)
-    with pytest.raises(ValueError, match="step_size must be positive"):
+    with pytest.raises(ValueError, match=r"step_size must be greater than 0, got 0\.0"):
         MirrorDescent(step_size=0.0)
     with pytest.raises(ValueError, match="schedule must be"):
         MirrorDescent(schedule="linear")
@@ -246,7 +246,7 @@ def test_settings_are_checked():
         FrankWolfe(start="zero")
     with pytest.raises(ValueError, match="stop must be"):
         solve(problem, MirrorDescent(), stop="gaps")
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="must be at least 0, got -1"):
         solve(problem, MirrorDescent(), max_steps=-1)
-    with pytest.raises(ValueError, match="temperature must not be negative"):
+    with pytest.raises(ValueError, match=r"temperature must be at least 0, got -1\.0"):
         objective(None, temperature=-1.0)

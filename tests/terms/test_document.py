@@ -33,7 +33,7 @@ def with_mentions(context, mentions):
     return Context(context.mask, context.documents, mentions)
 
 
-@pytest.mark.parametrize("relations", [["word"], ["shape", "word"], None])
+@pytest.mark.parametrize("relations", [["word"], ["shape", "word"], tuple(RELATIONS)])
 def test_the_score_is_its_formula(relations):
     _, marginals, context = make_documents()
     term = awake(DocumentConsistency(3, relations))
@@ -120,9 +120,20 @@ def test_a_context_without_mentions_is_refused():
         term(marginals, marginals, Context(context.mask, context.documents))
 
 
-@pytest.mark.parametrize("relations", [[], ["word", "word"], ["words"]])
-def test_relations_that_are_none_are_refused(relations):
-    with pytest.raises(ValueError, match="relations must be different ones of word, "):
+def test_all_relations_are_used_by_default():
+    assert DocumentConsistency(3).relations == tuple(RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("relations", "message"),
+    [
+        ([], r"at least one relation, each once, got \[\]"),
+        (["word", "word"], "at least one relation, each once, got .*'word', 'word'"),
+        (["words"], 'relations must be "word", .* or "shape", got \'words\''),
+    ],
+)
+def test_bad_relations_are_refused(relations, message):
+    with pytest.raises(ValueError, match=message):
         DocumentConsistency(3, relations)
 
 

@@ -200,13 +200,15 @@ def test_the_mode_of_the_module_does_not_drop_anything():
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
-    with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=f"dropout must be at least 0 and less than 1, got {dropout}"):
         PaddedMLP(3, 10, dropout=dropout)
 
 
-@pytest.mark.parametrize("sizes", [(0, 10, 6), (3, 0, 6), (3, 10, 0)])
-def test_an_mlp_without_size_is_refused(sizes):
-    with pytest.raises(ValueError, match="sizes must be positive"):
+@pytest.mark.parametrize(
+    ("sizes", "name"), [((0, 10, 6), "num_labels"), ((3, 0, 6), "max_length"), ((3, 10, 0), "hidden")]
+)
+def test_an_mlp_without_size_is_refused(sizes, name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         PaddedMLP(*sizes)
 
 
@@ -271,7 +273,7 @@ def test_a_convolution_scores_a_row_the_same_in_a_batch_of_longer_ones():
 
 @pytest.mark.parametrize("width", [-1, 0, 2, 4])
 def test_a_window_without_a_middle_is_refused(width):
-    with pytest.raises(ValueError, match=f"width must be odd.*got {width}"):
+    with pytest.raises(ValueError, match=f"width must be (odd|at least 1).*got {width}"):
         Convolution(3, width=width)
 
 
