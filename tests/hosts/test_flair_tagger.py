@@ -398,7 +398,7 @@ class TestUpgrade:
         assert tagger.forward_loss(sentences)[0].item() != losses[0], "and has it again"
 
     def test_kept_scores_are_those_of_the_sentence(self, news, crf):
-        tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], freeze="base")
+        tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], freeze="base").train()
         first, second = list(news.train)[1:3]
         alone = tagger.forward_loss([second])[0].item()
         [kept] = tagger._scores._versions[id(second)]

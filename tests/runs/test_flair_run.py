@@ -93,7 +93,7 @@ def test_a_stage_that_was_killed_is_not_pretended_to_go_on(recipe, tmp_path):
     (folder / "base").mkdir()
     result = gspen_ner("train", recipe, "--output", folder, "--resume")
     assert result.exit_code == 1
-    assert "Flair's trainer cannot go on with it" in result.output.replace("\n", " ")
+    assert "Flair's trainer cannot continue it" in result.output.replace("\n", " ")
 
 
 def test_a_done_stage_is_kept(run, recipe):

@@ -342,7 +342,7 @@ class TestFoldsOfAnotherRun:
         [
             ({"seed": 2}, "differs from this one in its seed"),
             ({"data": {"train": "newswire:9:1"}}, "differs from this one in its data"),
-            ({"term_training": {"folds": 3}}, "does not hold the 3 models that folds wants"),
+            ({"term_training": {"folds": 3}}, "expected the models of 3 folds"),
         ],
     )
     def test_that_do_not_fit_are_refused_before_anything_is_written(self, changes, message, folded, tmp_path):
@@ -353,7 +353,7 @@ class TestFoldsOfAnotherRun:
         assert not (tmp_path / "run").exists()
 
     def test_that_are_not_there_are_refused(self, trained, tmp_path):
-        for run, message in ((trained, "does not hold the 2 models"), (tmp_path / "none", "recipe.yaml")):
+        for run, message in ((trained, "expected the models of 2 folds"), (tmp_path / "none", "recipe.yaml")):
             changes = self.of(run) | {"base": None}
             result = gspen_ner("train", write_recipe(tmp_path / "recipe.yaml", **changes))
             assert result.exit_code == 1
@@ -466,7 +466,7 @@ class TestEveryKindOfRun:
         recipe = write_recipe(tmp_path / "recipe.yaml", term_training={"folds": 9})
         result = gspen_ner("train", recipe, "--output", tmp_path / "run")
         assert result.exit_code == 1
-        assert "9 of 8 documents cannot be made" in result.output
+        assert "expected at least 9 training documents for 9 folds, got 8" in result.output
 
     def test_trials_have_their_own_seeds_and_the_worst_is_dropped(self, tmp_path):
         data = {"train": "newswire:16:1", "dev": "newswire:5:2"}
