@@ -40,9 +40,9 @@ class _RunLog(logging.FileHandler):
         pass
 
 
-def write_log(file: Path, console: Console) -> None:
-    """Send log records of the package to the console and, with times, to the run's log file."""
-    log = logging.getLogger("gspen_ner")
+def write_log(file: Path, console: Console, package: str = "gspen_ner") -> None:
+    """Send log records of a package to the console and, with times, to the run's log file."""
+    log = logging.getLogger(package)
     log.setLevel(logging.INFO)
     for handler in list(log.handlers):
         log.removeHandler(handler)

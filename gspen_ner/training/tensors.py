@@ -238,13 +238,19 @@ class TensorHost:
         """Return a new base model, trained on some of the training examples."""
         if self.make_base is None:
             raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
-        torch.manual_seed(self.seed)
-        system, seen, training = self.make_base(), self.train.select(torch.tensor(rows)), self.training
+        examples, training = self.train.select(torch.tensor(rows)), self.training
         if epochs is not None:
             updates = epochs * -(-len(rows) // training.batch_size)
             training = training.model_copy(update={"max_updates": updates})
+        return self.train_base(name, examples, training)
+
+    def train_base(self, name: str, examples: Examples, training: TensorTraining) -> System:
+        """Return a new base model, trained on examples; a subclass may keep it under its name."""
+        assert self.make_base is not None
+        torch.manual_seed(self.seed)
+        system = self.make_base()
         if any(weight.requires_grad for weight in system.parameters()):
-            fit(system, seen, self.dev, self.judge, training, self.seed)
+            fit(system, examples, self.dev, self.judge, training, self.seed)
         return system
 
     def load(self, folder: str, name: str) -> System:

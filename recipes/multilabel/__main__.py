@@ -1,7 +1,10 @@
 """`python -m recipes.multilabel`: the paper's five systems on Bibtex and Bookmarks."""
 
-from recipes.multilabel.run import MultilabelRun
 from recipes.multilabel.settings import MultilabelRecipe
-from recipes.studies.command import run_study
+from recipes.multilabel.study import MultilabelStudy
+from recipes.studies.command import study_command
 
-run_study("recipes.multilabel", MultilabelRecipe, MultilabelRun, ["bibtex", "bookmarks"])
+app = study_command("recipes.multilabel", MultilabelRecipe, MultilabelStudy, ["bibtex", "bookmarks"])
+
+if __name__ == "__main__":
+    app()

@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gspen_ner.training import Examples
 from recipes.multilabel.arff import BinaryTable, read_binary_arff, read_label_names
-from recipes.multilabel.data import MultilabelData, MultilabelSplit
+from recipes.studies.data import StudyData
 
 BOOKMARKS_ROWS = (48_000, 12_000, 27_856)
 """How many of the rows of bookmarks.arff are for training, validation and testing, in this order."""
 
 
-def read_bibtex(folder: str | Path, seed: int = 0) -> MultilabelData:
+def read_bibtex(folder: str | Path, seed: int = 0) -> StudyData:
     """Read Bibtex: the published test rows, and training rows of which a quarter become dev.
 
     Args:
@@ -42,11 +43,11 @@ def read_bibtex(folder: str | Path, seed: int = 0) -> MultilabelData:
     shuffled = np.random.default_rng(seed).permutation(rows)
     quarter = max(1, rows // 4)
     dev, rest = (torch.from_numpy(np.sort(part)) for part in (shuffled[:quarter], shuffled[quarter:]))
-    kept, held_out = (MultilabelSplit(train.features[part], train.labels[part]) for part in (rest, dev))
-    return MultilabelData(kept, held_out, test, names, str(folder))
+    kept, held_out = (Examples(train.inputs[part], train.labels[part]) for part in (rest, dev))
+    return StudyData(kept, held_out, test, names, str(folder))
 
 
-def read_bookmarks(folder: str | Path) -> MultilabelData:
+def read_bookmarks(folder: str | Path) -> StudyData:
     """Read Bookmarks, from a file for each split or from the one file that Mulan publishes.
 
     That file is cut in its order into `BOOKMARKS_ROWS`, or in this proportion if it has more or fewer rows.
@@ -69,7 +70,7 @@ def read_bookmarks(folder: str | Path) -> MultilabelData:
         files = [_find(folder, *(f"bookmarks-{split}" for split in either)) for either in alternatives]
         splits = _read_splits(files, names)
     train, dev, test = splits
-    return MultilabelData(train, dev, test, names, str(folder))
+    return StudyData(train, dev, test, names, str(folder))
 
 
 def _exists(folder: Path, name: str) -> bool:
@@ -85,9 +86,9 @@ def _find(folder: Path, *names: str) -> Path:
     raise ValueError(f"{folder}: expected one of {', '.join(file.name for file in files)}, found none")
 
 
-def _read_splits(files: Sequence[Path], labels: tuple[str, ...]) -> list[MultilabelSplit]:
+def _read_splits(files: Sequence[Path], labels: tuple[str, ...]) -> list[Examples]:
     """Tables of the same columns, those of the labels in the order given."""
-    splits: list[MultilabelSplit] = []
+    splits: list[Examples] = []
     first: tuple[str, ...] = ()
     for file in files:
         table = read_binary_arff(file)
@@ -107,7 +108,7 @@ def _difference(names: tuple[str, ...], others: tuple[str, ...]) -> str:
     return f"which are {len(names)}, got {len(others)}"
 
 
-def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> MultilabelSplit:
+def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> Examples:
     place = {name: number for number, name in enumerate(table.names)}
     missing = [name for name in labels if name not in place]
     if missing:
@@ -119,18 +120,18 @@ def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> Multilabe
     others = np.delete(np.arange(len(place)), columns)
     if not len(others):
         raise ValueError(f"{file}: expected features beside the {len(labels)} labels, got none")
-    return MultilabelSplit(
+    return Examples(
         torch.from_numpy(table.values[:, others]),
         torch.from_numpy(table.values[:, columns].astype(np.int64)),
     )
 
 
-def _cut(file: Path, whole: MultilabelSplit) -> list[MultilabelSplit]:
+def _cut(file: Path, whole: Examples) -> list[Examples]:
     """One table as training, validation and test rows."""
     rows, total = len(whole.labels), sum(BOOKMARKS_ROWS)
     train, dev = (rows * part // total for part in BOOKMARKS_ROWS[:2])
     if not train or not dev:
         raise ValueError(f"{file}: expected enough rows to cut into train, dev and test, got {rows}")
     sizes = [train, dev, rows - train - dev]
-    parts = zip(whole.features.split(sizes), whole.labels.split(sizes), strict=True)
-    return [MultilabelSplit(features, labels) for features, labels in parts]
+    parts = zip(whole.inputs.split(sizes), whole.labels.split(sizes), strict=True)
+    return [Examples(features, labels) for features, labels in parts]

@@ -1,21 +1,18 @@
-"""The five systems on one multilabel data set, each standing on the ones before it.
+"""The five systems on multilabel data, over a star: the most frequent label, and all others around it.
 
-    Unary -> Struct -> NLStruct
-          -> SPEN -> GSPEN: pairs learned under the SPEN, which stays as it is; or its term learned on, over
-                            Struct's pairs
+Unary -> Struct -> NLStruct
+      -> SPEN -> GSPEN: pairs that learn under the SPEN's term, or its term that learns on over Struct's pairs
 
-The graph is a star: the most frequent label in the middle, all others around it. Predictions are the labels
-whose belief is above a threshold, chosen on dev.
+Predictions are the labels whose probability is above a threshold, chosen on dev.
 
-Unary hardly errs on the rows that it has learned from, so that there is little to mend there. With `draws`
-its dropout and bit flips stay on while other systems learn on top of it: every batch has errors of its own.
+Unary makes few errors on the rows that it has learned from, so that other systems learn little from its
+scores. With `draws`, its dropout and flips stay on while they learn: every batch has errors to correct.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,206 +20,150 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
-from gspen_ner.hosts.huggingface.system_trainer import Examples, predictions, train_system
 from gspen_ner.polytopes import LocalPolytope, Polytope, Tree
-from gspen_ner.recipe import Inference
-from gspen_ner.systems import GraphSystem, UnarySystem
-from recipes.multilabel.settings import MultilabelRecipe, PairNetSettings
-from recipes.multilabel.task import (
-    MultilabelData,
-    best_threshold,
-    example_f1,
-    most_frequent_label,
-    star_edges,
-)
+from gspen_ner.scorers.graph import GraphScorer
+from gspen_ner.training import Examples, System, Trained, predictions
+from gspen_ner.training.tensors import Judge
+from recipes.multilabel.metrics import best_threshold, example_f1
+from recipes.multilabel.settings import MultilabelRecipe
+from recipes.multilabel.star import most_frequent_label, star_edges
+from recipes.studies.data import StudyData
 from recipes.studies.feature_net import FeatureNet, PairNet
-from recipes.studies.settings import SystemTraining
-from recipes.studies.system_folder import System, SystemFolder
-from recipes.studies.task_graph import TaskGraph, frozen
-
-logger = logging.getLogger(__name__)
+from recipes.studies.settings import options_for
+from recipes.studies.systems import Graph, StudySystems, SystemResult
 
 
-@dataclass(frozen=True)
-class MultilabelResult:
-    """What came out of one training; F1 in per cent, averaged over examples."""
+@dataclass(frozen=True, kw_only=True)
+class MultilabelResult(SystemResult):
+    """How the training of a system went; F1 in percent, averaged over examples."""
 
-    system: str
-    seed: int
     threshold: float
     dev_f1: float
     test_f1: float
-    updates: int
-    seconds_an_epoch: float
-    inference_steps: float
-    negative_losses: float
     refitted_f1: float | None = None
-    """On test, of the system trained again on training and dev rows together."""
+    """F1 on test of the system trained again on train and dev together."""
 
 
-class MultilabelSystems:
+class MultilabelSystems(StudySystems):
     """The systems of one seed.
 
     Args:
-        recipe: how each is made and trained.
+        recipe: how each system is made and trained.
         data: rows.
-        seed: of weights, dropout and order.
-        folder: where results go.
-        chosen: if dev rows are among the training rows, what training without them came to, by system:
-            thresholds and numbers of epochs are taken from there.
+        seed: seed of weights, dropout and the order of rows.
+        folder: gets a folder for each system.
+        chosen: results without the dev rows by system, if these are now among the training rows: thresholds
+            and numbers of epochs are taken from there.
     """
+
+    result_class = MultilabelResult
+    output = "marginals"
 
     def __init__(
         self,
         recipe: MultilabelRecipe,
-        data: MultilabelData,
+        data: StudyData,
         seed: int,
         folder: Path,
         chosen: Mapping[str, MultilabelResult] = MappingProxyType({}),
     ) -> None:
-        self.recipe, self.seed, self.systems = recipe, seed, SystemFolder(folder, seed)
+        labels = data.train.labels.shape[1]
+        edges = star_edges(most_frequent_label(data.train.labels), labels)
+        super().__init__(recipe, data, Graph(labels, 2, edges), seed, folder)
         self.chosen = chosen
-        splits = {"train": data.train, "dev": data.dev, "test": data.test}
-        self.rows = {name: Examples(split.features, split.labels) for name, split in splits.items()}
-        self.features, labels = data.train.features.shape[1], data.train.labels.shape[1]
-        self.graph = TaskGraph(labels, 2, star_edges(most_frequent_label(data.train.labels), labels))
-
-    def train(self, names: Sequence[str]) -> list[MultilabelResult]:
-        """Train Unary and the systems named, and those that they stand on."""
-        found = {"unary": self.unary}
-        for name in names:
-            found[name] = getattr(self, name)
-        return [MultilabelResult(**self.systems.result(name)) for name in found]
+        self.num_features, self.unary_scale = data.train.inputs.shape[1], labels
 
     @cached_property
-    def unary(self) -> UnarySystem:
-        """Labels by themselves."""
-        options = self.recipe.unary.model_dump(include={"hidden", "input_dropout", "hidden_dropout", "flips"})
+    def gspen(self) -> System:
+        """GSPEN: pairs and the SPEN's term, one of which learns."""
+        settings, spen = self.recipe.gspen, self.spen
+        struct = self.struct if settings.learns == "term" else None
 
-        def make() -> UnarySystem:
-            net = FeatureNet(self.features, self.graph.nodes, **options)
-            return UnarySystem(net, scale=self.graph.nodes)
+        def make() -> System:
+            head = self.make_term("region_mlp", settings, settings.inference, False)
+            head.term.load_state_dict(spen.head.term.state_dict())
+            if struct is None:
+                return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
+            return self.on_top(self.over_graph, struct.scorer.pairs, head, "scorer.pairs")
 
-        return self._system("unary", make, self.recipe.unary)
+        return self.trained("gspen", make, settings)
 
-    @cached_property
-    def struct(self) -> GraphSystem:
-        """Pairs with the most frequent label."""
-        settings = self.recipe.struct
+    def make_net(self) -> nn.Module:
+        options = options_for(FeatureNet, self.recipe.unary)
+        return FeatureNet(self.num_features, self.graph.num_nodes, **options)
 
-        def make() -> GraphSystem:
-            pairs, tau = self._pairs(settings), settings.temperature
-            return self._over_unary(self.over_star, pairs, temperature=tau, cost=settings.cost)
+    def make_pairs(self, settings: Section) -> nn.Module:
+        return PairNet(self.num_features, len(self.graph.edges), **options_for(PairNet, settings))
 
-        return self._system("struct", make, settings)
+    def make_term(self, name: str, options: Section, inference: Any, with_edges: bool) -> GSPENHead:
+        """Return a new term; the term of a GSPEN is a SPEN's, which reads no pairs."""
+        options = self.recipe.spen if name == "region_mlp" else options
+        return super().make_term(name, options, inference, with_edges)
 
-    @cached_property
-    def spen(self) -> GraphSystem:
-        """A global term over labels by themselves."""
-
-        def make() -> GraphSystem:
-            return self._over_unary(self.graph.over_nodes, head=self._term(self.recipe.spen.inference))
-
-        return self._system("spen", make, self.recipe.spen)
-
-    @cached_property
-    def gspen(self) -> GraphSystem:
-        """Pairs and the SPEN's term, one of which learns."""
-        settings = self.recipe.gspen
-
-        def make() -> GraphSystem:
-            spen = self.spen.head
-            assert spen is not None
-            head = self._term(settings.inference)
-            head.term.load_state_dict(spen.term.state_dict())
-            if settings.learns == "term":
-                return self._over_unary(self.over_star, frozen(self.struct.pairs), head)
-            return self._over_unary(self.over_star, self._pairs(settings), head.requires_grad_(False))
-
-        return self._system("gspen", make, settings)
-
-    @cached_property
-    def nlstruct(self) -> GraphSystem:
-        """A nonlinear function of the scores, over Struct."""
-        settings = self.recipe.nlstruct
-
-        def make() -> GraphSystem:
-            head = self.graph.head("nlstruct", settings.inference, settings.hidden, with_edges=True)
-            return self._over_unary(self.over_star, frozen(self.struct.pairs), head)
-
-        return self._system("nlstruct", make, settings)
-
-    def over_star(self, batch: int) -> Polytope:
-        """The star, by the recipe's kind of inference."""
-        return self._star
-
-    @cached_property
-    def _star(self) -> Polytope:
-        graph = self.graph.factor_graph()
-        if self.recipe.graph.inference == "exact":
-            return Tree(graph)
-        return LocalPolytope(graph, "unit", max_sweeps=self.recipe.graph.sweeps, tolerance=0.0)
-
-    def _over_unary(
+    def on_top(
         self,
         polytope: Callable[[int], Polytope],
         pairs: nn.Module | None = None,
         head: GSPENHead | None = None,
-        **options: float,
-    ) -> GraphSystem:
-        """A system that stands on Unary, which stays as it is."""
-        unary = frozen(self.unary.scorer)
-        return GraphSystem(polytope, pairs, head, unary, draws=self.recipe.draws, **options)
+        *frozen: str,
+    ) -> System:
+        """Return a system that scores features itself, by the frozen Unary."""
+        system = System(GraphScorer(polytope, self.unary.scorer.nodes, pairs), head)
+        return system.freeze("scorer.nodes", *frozen, dropout=self.recipe.draws)
 
-    def _pairs(self, settings: PairNetSettings) -> PairNet:
-        options = settings.model_dump(include={"hidden", "input_dropout", "flips"})
-        return PairNet(self.features, len(self.graph.edges), **options)
+    def over_graph(self, batch: int) -> Polytope:
+        return self._star
 
-    def _term(self, inference: Inference) -> GSPENHead:
-        """The term of SPEN and GSPEN: it reads the probability of each label, and nothing else."""
-        reads = {"read_potentials": False, "last_label_only": True}
-        return self.graph.head("region_mlp", inference, self.recipe.spen.hidden, with_edges=False, **reads)
+    @cached_property
+    def _star(self) -> Polytope:
+        if self.recipe.graph.inference == "exact":
+            return Tree(self.graph.factors())
+        sweeps = self.recipe.graph.sweeps
+        return LocalPolytope(self.graph.factors(), "unit", max_sweeps=sweeps, tolerance=0.0)
 
-    def _system(self, name: str, make: Callable[[], System], training: SystemTraining) -> System:
-        """A trained system: read, if it is there, else trained and written."""
+    @property
+    def scores(self) -> Mapping[str, Examples]:
+        """Features: systems on top of Unary score them themselves."""
+        return self.data.splits
 
-        def train(system: System) -> dict[str, Any]:
-            train, dev, test = (self.rows[split] for split in ("train", "dev", "test"))
-            before = self.chosen.get(name)
-            how = training if before is None else self._as_long(training, before.updates)
-            found = train_system(system, train, dev, tuned_f1, how, self.seed, "marginals")
-            if before is None:
-                chances = _yes(predictions(system, dev.inputs, "marginals"))
-                threshold, dev_f1 = best_threshold(chances, dev.labels)
-            else:
-                threshold, dev_f1 = before.threshold, before.dev_f1 / 100
-            chances = _yes(predictions(system, test.inputs, "marginals"))
-            test_f1 = example_f1(chances, test.labels, threshold)
-            result = MultilabelResult(
-                name, self.seed, threshold, 100 * dev_f1, 100 * test_f1,
-                found.updates, found.seconds_an_epoch, found.inference_steps, found.negative_losses,
-            )  # fmt: skip
-            logger.info(
-                "%s, seed %d: dev F1 %.2f, test F1 %.2f, threshold %.2g, %d updates, %.2f s/epoch",
-                name, self.seed, result.dev_f1, result.test_f1, threshold, result.updates,
-                result.seconds_an_epoch,
-            )  # fmt: skip
-            return asdict(result)
+    @property
+    def versions(self) -> Sequence[Examples]:
+        """The training rows; all epochs have the same."""
+        return [self.data.train]
 
-        return self.systems.system(name, make, train)
+    def judge(self, name: str) -> Judge:
+        return best_f1
 
-    def _as_long(self, training: SystemTraining, updates: int) -> SystemTraining:
-        """As many epochs as so many updates were before the dev rows came in, without a look at dev."""
-        rows, added = len(self.rows["train"]), len(self.rows["dev"])
-        updates = updates * rows // (rows - added)
-        return training.model_copy(update={"max_updates": updates, "evaluate_every": updates})
+    def trained(self, name: str, make: Callable[[], System], settings: Any) -> System:
+        """Return a trained system; after a refit, with as many epochs as dev has chosen."""
+        if name in self.chosen:
+            rows, added = len(self.data.train), len(self.data.dev)
+            updates = self.chosen[name].updates * rows // (rows - added)
+            settings = settings.model_copy(update={"max_updates": updates, "evaluate_every": updates})
+        return super().trained(name, make, settings)
 
+    def measure(
+        self, name: str, system: System, settings: Any, splits: Mapping[str, Examples], trained: Trained
+    ) -> dict[str, Any]:
+        if name in self.chosen:
+            threshold, dev_f1 = self.chosen[name].threshold, self.chosen[name].dev_f1
+        else:
+            threshold, f1 = best_threshold(_of_yes(system, splits["dev"]), splits["dev"].labels)
+            dev_f1 = 100 * f1
+        test_f1 = 100 * example_f1(_of_yes(system, splits["test"]), splits["test"].labels, threshold)
+        return {"threshold": threshold, "dev_f1": dev_f1, "test_f1": test_f1}
 
-def tuned_f1(marginals: Tensor, labels: Tensor) -> float:
-    """F1 at the best threshold: what a system is judged by on dev."""
-    return best_threshold(_yes(marginals), labels)[1]
+    def summary(self, result: MultilabelResult) -> str:
+        return f"dev F1 {result.dev_f1:.2f}, test F1 {result.test_f1:.2f}, threshold {result.threshold:.2g}"
 
 
-def _yes(marginals: Tensor) -> Tensor:
-    return marginals[..., 1]
+def best_f1(marginals: Tensor, labels: Tensor) -> float:
+    """Return F1 at the best threshold, by which weights are chosen on dev."""
+    return best_threshold(marginals[..., 1], labels)[1]
+
+
+def _of_yes(system: System, examples: Examples) -> Tensor:
+    """Return the probability of each label."""
+    return predictions(system, examples.inputs, "marginals")[..., 1]

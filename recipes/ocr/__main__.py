@@ -1,7 +1,10 @@
 """`python -m recipes.ocr`: the paper's five systems on words of letter images."""
 
-from recipes.ocr.run import OCRRun
 from recipes.ocr.settings import OCRRecipe
-from recipes.studies.command import run_study
+from recipes.ocr.study import OCRStudy
+from recipes.studies.command import study_command
 
-run_study("recipes.ocr", OCRRecipe, OCRRun, ["ocr"])
+app = study_command("recipes.ocr", OCRRecipe, OCRStudy, ["ocr"])
+
+if __name__ == "__main__":
+    app()

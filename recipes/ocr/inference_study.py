@@ -1,4 +1,4 @@
-"""The study of inference: GSPEN from both Structs, by both solvers, with and without entropy, by steps."""
+"""The study of inference: GSPEN on top of both Structs, with both solvers, with and without entropy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from itertools import product
 
 from gspen_ner.recipe import Inference
 
-_BASES = ("struct", "struct_without_entropy")
+SOLVERS = {"mirror_descent": "mirror descent", "frank_wolfe": "Frank-Wolfe"}
+"""Names of the solvers for people."""
+STEP_SIZES = {"ours": "our step sizes", "paper": "the paper's step sizes"}
 _SCHEDULES = {
     ("mirror_descent", "ours"): "backtracking",
     ("mirror_descent", "paper"): "sqrt",
@@ -19,16 +21,22 @@ _SCHEDULES = {
 
 @dataclass(frozen=True)
 class StudyCase:
-    """A GSPEN of the study, but for its number of steps."""
+    """A GSPEN of the study, with any number of inference steps.
+
+    Attributes:
+        base: `"struct"` or `"struct_without_entropy"`.
+        solver: name of the solver.
+        entropy: whether inference has entropy.
+        steps: rule of step sizes: `"ours"` or `"paper"`.
+    """
 
     base: str
     solver: str
     entropy: bool
     steps: str
-    """Whose rule of step sizes: `"ours"` or `"paper"`."""
 
     def name(self, max_steps: int) -> str:
-        """What the system is called that takes so many steps.
+        """Return the name of the system with a number of inference steps.
 
         Example:
             >>> name = StudyCase("struct", "mirror_descent", True, "ours").name(30)
@@ -40,12 +48,12 @@ class StudyCase:
 
     @classmethod
     def of_name(cls, name: str) -> tuple[StudyCase, int]:
-        """The case of a system, and its number of steps."""
+        """Return the case of a system, and its number of inference steps."""
         _, base, solver, entropy, steps, max_steps = name.split("-")
         return cls(base, solver, entropy == "entropy", steps), int(max_steps)
 
     def inference(self, like: Inference, max_steps: int) -> Inference:
-        """How it infers: in what the study does not vary, like another."""
+        """Return the inference of the case, with all other options of another inference."""
         solver = {"name": self.solver, "schedule": _SCHEDULES[self.solver, self.steps]}
         if self.solver == "frank_wolfe" and self.steps == "paper":
             solver["oracle"] = "vertex"
@@ -54,10 +62,10 @@ class StudyCase:
 
 
 def study_cases(max_steps: Sequence[int], inference: Inference) -> Iterator[tuple[str, str, Inference]]:
-    """Name, base and inference of each GSPEN of the study."""
-    for base, solver, entropy, steps_of in product(
-        _BASES, ("mirror_descent", "frank_wolfe"), (True, False), ("ours", "paper")
+    """Yield name, base and inference of each GSPEN of the study."""
+    for case in (
+        StudyCase(*choices)
+        for choices in product(("struct", "struct_without_entropy"), SOLVERS, (True, False), STEP_SIZES)
     ):
-        case = StudyCase(base, solver, entropy, steps_of)
         for steps in max_steps:
-            yield case.name(steps), base, case.inference(inference, steps)
+            yield case.name(steps), case.base, case.inference(inference, steps)

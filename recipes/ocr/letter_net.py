@@ -1,19 +1,22 @@
-"""The paper's scorer of letters: each image by itself through one small perceptron."""
+"""The paper's scorer of letters: an MLP over each image by itself."""
 
 from __future__ import annotations
 
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from gspen_ner.components import Count, DropRate, configurable
 
+
+@configurable(given=["num_labels", "pixels"])
 class LetterNet(nn.Module):
     """Three linear layers with ReLU; dropout after the first.
 
     Args:
-        num_labels: letters.
-        pixels: of an image.
-        hidden: units of both hidden layers.
-        dropout: probability of zeroing an output of the first layer.
+        num_labels: number of letters.
+        pixels: number of pixels of an image.
+        hidden: number of units of both hidden layers.
+        dropout: dropout of the first hidden layer.
 
     Example:
         >>> import torch
@@ -21,7 +24,9 @@ class LetterNet(nn.Module):
         torch.Size([2, 5, 26])
     """
 
-    def __init__(self, num_labels: int, pixels: int = 784, hidden: int = 200, dropout: float = 0.5) -> None:
+    def __init__(
+        self, num_labels: int, pixels: int = 784, hidden: Count = 200, dropout: DropRate = 0.5
+    ) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(pixels, hidden),
@@ -33,5 +38,5 @@ class LetterNet(nn.Module):
         )
 
     def forward(self, images: UInt8[Tensor, "B N height width"]) -> Float[Tensor, "B N L"]:
-        """Scores of the labels of each image."""
+        """Return the scores of the labels of each image."""
         return self.layers(images.flatten(2).float() / 255)

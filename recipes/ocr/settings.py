@@ -1,54 +1,67 @@
-"""What a recipe of the OCR task may say: data, the five systems, and the study of inference."""
+"""Recipes of the OCR study: data, the five systems, and the study of inference."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gspen_ner.components import Section
+from gspen_ner.components import Section, section_of
+from gspen_ner.training import TensorTraining
+from recipes.ocr.letter_net import LetterNet
 from recipes.studies.settings import (
     Count,
-    GraphInference,
-    NLStructSettings,
-    PairSettings,
+    NLStructTraining,
+    ScoresRecipe,
     Seed,
-    Share,
-    SystemTraining,
-    TermSettings,
+    TermTraining,
+    check_different,
 )
 
-
-class UnarySettings(SystemTraining):
-    """Unary: each letter by itself."""
-
-    hidden: int = Field(200, ge=1, description="units of the hidden layer")
-    dropout: float = Field(0.5, ge=0, lt=1, description="of hidden units")
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class OCRData(Section):
-    """What words are made of; see `recipes.ocr.words`."""
+class LetterTraining(section_of(LetterNet), TensorTraining):  # type: ignore[misc]
+    """Unary: an MLP over single letters."""
+
+
+class WordTermTraining(TermTraining):
+    """SPEN and GSPEN with the number of hidden units that is best on dev."""
+
+    hidden: tuple[Count, ...] = Field(
+        (500,), min_length=1, description="numbers of hidden units, of which the best on dev is kept"
+    )
+
+
+class WordNLStructTraining(NLStructTraining):
+    """NLStruct on top of a Struct that was trained without entropy."""
+
+    dev_examples: int = Field(2000, ge=1, description="number of dev words that it is judged by")
+
+
+class OCRSource(Section):
+    """Source of the words; see `recipes.ocr.words`."""
 
     letters: str | None = Field(
-        None, description="Chars74k: a folder, archive or .npz; drawn from fonts if not given"
+        None, description="folder, archive or .npz of Chars74k; by default letters are drawn with fonts"
     )
-    backgrounds: str | None = Field(None, description="a folder of photographs; scikit-learn's if not given")
-    words: int = Field(50, ge=2, description="how many different words there are")
-    dev: int = Field(2000, ge=1, description="words to choose by")
-    test: int = Field(2000, ge=1, description="words to report on")
-    seed: int = Field(0, ge=0, description="of the words and their images")
+    backgrounds: str | None = Field(None, description="folder of photographs; by default scikit-learn's")
+    words: int = Field(50, ge=2, description="number of different words")
+    dev: int = Field(2000, ge=1, description="number of dev words")
+    test: int = Field(2000, ge=1, description="number of test words")
+    seed: int = Field(0, ge=0, description="seed of the words and their images")
 
 
-class StudySettings(Section):
-    """Four GSPENs, with Frank-Wolfe or mirror descent, with or without entropy."""
+class InferenceStudy(Section):
+    """GSPENs with Frank-Wolfe or mirror descent, with or without entropy."""
 
-    max_steps: tuple[Count, ...] = Field((3, 10, 30), description="none skips the study")
-    max_updates: int = Field(60, ge=1, description="of each training")
-    seeds: tuple[Seed, ...] = Field((1,), description="one training for each")
+    max_steps: tuple[Count, ...] = Field((3, 10, 30), description="numbers of steps; none skips the study")
+    max_updates: int = Field(60, ge=1, description="number of updates of each training")
+    seeds: tuple[Seed, ...] = Field((1,), description="seeds of the study")
 
 
-class OCRRecipe(Section):
-    """Five systems on words of five letters.
+class OCRRecipe(ScoresRecipe):
+    """The five systems on words of five letters.
 
     Example:
         >>> OCRRecipe(task="ocr", alphas=(0.5,), sizes=(1000,)).seeds
@@ -56,38 +69,26 @@ class OCRRecipe(Section):
     """
 
     task: Literal["ocr"]
-    description: str = Field("", description="what it is, for people")
-    data: OCRData = OCRData()
+    data: OCRSource = OCRSource()
     alphas: tuple[Share, ...] = Field((0.3, 0.5, 0.7), min_length=1, description="weights of the background")
     sizes: tuple[Count, ...] = Field(
         (200, 1000, 10_000), min_length=1, description="numbers of training words"
     )
-    alpha: float = Field(0.5, ge=0, le=1, description="with which sizes are compared")
-    size: int = Field(1000, ge=1, description="with which alphas are compared")
-    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="one training for each")
-    graph: GraphInference = GraphInference()
-    systems: tuple[Literal["spen", "nlstruct", "gspen"], ...] = Field(
-        ("spen", "nlstruct", "gspen"), description="which of them are trained besides Unary"
-    )
-    unary: UnarySettings = UnarySettings()
-    struct: PairSettings = PairSettings()
-    spen: TermSettings = TermSettings()
-    gspen: TermSettings = TermSettings()
-    nlstruct: NLStructSettings = NLStructSettings()
-    study: StudySettings = StudySettings()
+    alpha: float = Field(0.5, ge=0, le=1, description="weight of the background at which sizes are compared")
+    size: int = Field(1000, ge=1, description="number of training words at which alphas are compared")
+    unary: LetterTraining = LetterTraining()
+    spen: WordTermTraining = WordTermTraining()
+    gspen: WordTermTraining = WordTermTraining()
+    nlstruct: WordNLStructTraining = WordNLStructTraining()
+    study: InferenceStudy = InferenceStudy()
 
     @model_validator(mode="after")
-    def _check(self) -> OCRRecipe:
+    def _check_cells(self) -> OCRRecipe:
         if self.alpha not in self.alphas or self.size not in self.sizes:
             raise ValueError(
                 f"alpha and size must be among alphas and sizes, got {self.alpha} and {self.size} for "
                 f"{list(self.alphas)} and {list(self.sizes)}"
             )
-        for name in ("alphas", "sizes", "seeds", "systems"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name}: {list(values)} names something twice")
-        for name in ("spen", "gspen"):
-            if getattr(self, name).inference.solver.name == "saddle_point":
-                raise ValueError(f"{name}.inference.solver: saddle_point is for nlstruct only")
+        for name in ("alphas", "sizes"):
+            check_different(name, getattr(self, name))
         return self

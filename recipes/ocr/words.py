@@ -23,8 +23,10 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from gspen_ner.training import Examples
 from recipes.ocr.backgrounds import Photo, cut_patches, pick, split_backgrounds
 from recipes.ocr.letters import SIZE, Letters
+from recipes.studies.data import SPLITS, StudyData
 
 WORD_LENGTH = 5
 _TEXT = """
@@ -39,32 +41,12 @@ _TEXT = """
 WORDS = tuple(_TEXT.split())
 """Common English words of five letters, about as often used first."""
 
-SPLITS = ("train", "dev", "test")
 SHARES = (0.6, 0.2, 0.2)
 """Of the fonts, and of the backgrounds, that the splits have."""
 
 _SHIFT, _SCALE, _DEGREES = 3.0, (0.8, 1.2), 15.0  # pixels; smallest and largest; to either side
 _CHUNK = 500  # words at a time
 _DRAWS = 6  # random numbers of a letter: its image, its patch, two of its shift, its scale, its angle
-
-
-@dataclass(frozen=True, eq=False)
-class OCRSplit:
-    """Words of one split.
-
-    Attributes:
-        images: the letters of each word.
-        labels: of each letter; 0 is "a", 25 is "z".
-        words: the vocabulary that the words were drawn from.
-    """
-
-    images: UInt8[Tensor, "examples 5 28 28"]
-    labels: Int64[Tensor, "examples 5"]
-    words: list[str]
-
-
-OCRData = dict[str, OCRSplit]
-"""The splits by name: train, dev and test."""
 
 
 def choose_words(alphabet: str, count: int = 50) -> list[str]:
@@ -91,7 +73,7 @@ def make_ocr_data(
     sizes: tuple[int, int, int] = (10_000, 2_000, 2_000),
     seed: int = 0,
     words: Sequence[str] | None = None,
-) -> OCRData:
+) -> StudyData:
     """Make training, validation and test data.
 
     Args:
@@ -113,7 +95,7 @@ def make_ocr_data(
     spelled = _spelled(vocabulary, letters.alphabet)
     fonts = _split_letters(letters, np.unique(spelled), seed)
     photos = split_backgrounds(backgrounds, SHARES)
-    data = {}
+    splits = {}
     for number, (name, size) in enumerate(zip(SPLITS, sizes, strict=True)):
         draws = np.random.default_rng((seed, number)).random((size, 1 + WORD_LENGTH * _DRAWS))
         labels = spelled[pick(draws[:, 0], len(vocabulary))]
@@ -122,8 +104,8 @@ def make_ocr_data(
         for start in range(0, size, _CHUNK):
             rows = slice(start, start + _CHUNK)
             images[rows] = _words(fonts[number], photos[number], labels[rows], draws[rows], alpha)
-        data[name] = OCRSplit(images, torch.from_numpy(labels), vocabulary)
-    return data
+        splits[name] = Examples(images, torch.from_numpy(labels))
+    return StudyData(**splits, names=tuple(vocabulary), source=letters.source)
 
 
 def _spelled(words: Sequence[str], alphabet: str) -> Int64[np.ndarray, "words 5"]:

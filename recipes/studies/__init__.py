@@ -1,1 +1,1 @@
-"""What the studies share: settings, trained systems in folders, tables over seeds, the command."""
+"""What the studies share: data, the paper's five systems, results over seeds, pictures, the command."""

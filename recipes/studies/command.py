@@ -1,43 +1,64 @@
-"""The command of a study: `python -m recipes.ocr`, with the options of `gspen-ner train`."""
+"""The command of a study: `python -m recipes.ocr`, with the options of `gspen-ner train`.
 
-from collections.abc import Callable, Sequence
+run folder      recipe.yaml  log.txt  results.json  a folder for each trained system
+                figures/*.png with their numbers as *.json
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from gspen_ner.cli.shared import clear_errors, console, stop_with_hint
-from gspen_ner.recipe import Section, load_settings
+from gspen_ner.components import Section
+from gspen_ner.recipe import load_settings
 from gspen_ner.runs.folder import open_folder, write_log
+from recipes.studies.results import write_results
 
 
-class Study(Protocol):
-    """A study in its folder."""
-
-    recipe: Section
-    folder: Path
-
-    def said(self) -> str:
-        """What the data are."""
-
-    def report(self, figures: Path) -> Sequence[Table]:
-        """Train what is not there yet, draw figures, and return the tables of results."""
-
-
-Settings = TypeVar("Settings", bound=Section)
-
-
-def run_study(
-    module: str, settings: type[Settings], study: Callable[[Settings, Path], Study], recipes: Sequence[str]
-) -> None:
-    """Run the command line of a study.
+class Study(ABC):
+    """A study in its folder. Its data is read when it is made, so that errors come first.
 
     Args:
-        module: for `python -m`, such as `recipes.ocr`.
+        recipe: settings.
+        folder: folder of the run.
+    """
+
+    def __init__(self, recipe: Any, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+
+    @abstractmethod
+    def describe_data(self) -> str:
+        """Return what the data is, in one line."""
+
+    @abstractmethod
+    def results(self) -> Iterable[Any]:
+        """Yield the results of all systems and seeds; train missing systems."""
+
+    @abstractmethod
+    def report(self, results: Sequence[Any], figures: Path) -> Iterable[Table]:
+        """Draw pictures and return tables of results."""
+
+    def train(self) -> list[Any]:
+        """Return the results of all systems and write them as results.json; train missing systems."""
+        results = list(self.results())
+        write_results(results, self.folder)
+        return results
+
+
+def study_command(
+    module: str, settings: type[Section], study: type[Study], recipes: Sequence[str]
+) -> typer.Typer:
+    """Return the command line of a study.
+
+    Args:
+        module: what `python -m` runs, such as `recipes.ocr`.
         settings: what its recipes may say.
-        study: makes the study of a recipe in a folder.
-        recipes: YAML files beside the module, by name; the first is the default.
+        study: the study.
+        recipes: names of the YAML files beside the module; the first is the default.
     """
     home = Path(__file__).parents[1] / module.rpartition(".")[2]
 
@@ -45,10 +66,10 @@ def run_study(
         recipe: Annotated[str, typer.Argument(help=f"{', '.join(recipes)}, or a .yaml file.")] = recipes[0],
         overrides: Annotated[
             list[str] | None,
-            typer.Option("--set", metavar="KEY=VALUE", help="Change an entry of the recipe; repeatable."),
+            typer.Option("--set", metavar="KEY=VALUE", help="Override an entry of the recipe; repeatable."),
         ] = None,
         output: Annotated[
-            Path | None, typer.Option(help="Folder of the run; runs/RECIPE by default.", file_okay=False)
+            Path | None, typer.Option(help="Folder of the run.", show_default="runs/RECIPE", file_okay=False)
         ] = None,
         resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     ) -> None:
@@ -58,25 +79,23 @@ def run_study(
         """
         file = home / f"{recipe}.yaml" if recipe in recipes else Path(recipe)
         if not file.is_file():
-            raise ValueError(
-                f"{recipe}: expected {', '.join(recipes)} or a recipe file; there is no such file"
-            )
-        made = study(
-            load_settings(file, settings, overrides or []), output or Path("runs") / Path(recipe).stem
-        )
-        open_folder(made.recipe, made.folder, resume)
-        write_log(made.folder / "log.txt", console)
-        console.print(made.said(), highlight=False, soft_wrap=True)
-        figures = made.folder / "figures"
+            raise ValueError(f"{recipe}: no such file; expected {', '.join(recipes)} or a .yaml file")
+        folder = output or Path("runs") / Path(recipe).stem
+        run = study(load_settings(file, settings, overrides or []), folder)
+        open_folder(run.recipe, folder, resume)
+        for package in ("gspen_ner", "recipes"):
+            write_log(folder / "log.txt", console, package)
+        console.print(run.describe_data(), highlight=False, soft_wrap=True)
+        figures = folder / "figures"
         figures.mkdir(exist_ok=True)
         try:
-            tables = made.report(figures)
+            results = run.train()
         except KeyboardInterrupt:
-            stop_with_hint(["python", "-m", module, recipe], overrides or [], made.folder)
-        for table in tables:
+            stop_with_hint(["python", "-m", module, recipe], overrides or [], folder)
+        for table in run.report(results, figures):
             console.print(table)
         console.print(f"\nFigures and their data as JSON are in {figures}.", highlight=False, soft_wrap=True)
 
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    app.command()(clear_errors(command))
-    app(prog_name=f"python -m {module}")
+    app.command(name=f"python -m {module}")(clear_errors(command))
+    return app

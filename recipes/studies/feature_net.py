@@ -10,17 +10,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gspen_ner.components import Count, DropRate, configurable
 
+
+@configurable(given=["num_features", "num_nodes"])
 class FeatureNet(nn.Module):
-    """Scores of binary variables, each by itself.
+    """A 3-layer MLP from features to scores of binary labels, each label by itself.
 
     Args:
-        num_features: inputs, 0 or 1 or any other numbers.
-        num_nodes: variables.
-        hidden: units of both hidden layers.
-        input_dropout: before the first layer.
-        hidden_dropout: before the second.
-        flips: probability with which each (binary) input is flipped in training.
+        num_features: number of features.
+        num_nodes: number of labels.
+        hidden: number of units of both hidden layers.
+        input_dropout: dropout of the features.
+        hidden_dropout: dropout between the hidden layers.
+        flips: probability of flipping a (binary) feature in training.
 
     Example:
         >>> FeatureNet(num_features=8, num_nodes=3)(torch.ones(2, 8, dtype=torch.uint8)).shape
@@ -31,10 +34,10 @@ class FeatureNet(nn.Module):
         self,
         num_features: int,
         num_nodes: int,
-        hidden: int = 150,
-        input_dropout: float = 0.5,
-        hidden_dropout: float = 0.5,
-        flips: float = 0.0,
+        hidden: Count = 150,
+        input_dropout: DropRate = 0.5,
+        hidden_dropout: DropRate = 0.5,
+        flips: DropRate = 0.0,
     ) -> None:
         super().__init__()
         self.flips = flips
@@ -49,21 +52,22 @@ class FeatureNet(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Float[Tensor, "B N 2"]:
-        """Scores of no and yes."""
+        """Return the scores of no and yes."""
         yes = self.layers(_flipped(features.float(), self.flips if self.training else 0.0))
         return torch.stack([torch.zeros_like(yes), yes], -1)
 
 
+@configurable(given=["num_features", "num_edges", "num_labels"])
 class PairNet(nn.Module):
-    """Tables of pairs of labels that depend on the features; all zero at the start.
+    """A 2-layer MLP from features to tables of pairs of labels; all tables are zero at the start.
 
     Args:
-        num_features: inputs.
-        num_edges: tables.
-        num_labels: of each variable.
-        hidden: units of the hidden layer.
-        input_dropout: before the first layer.
-        flips: probability with which each (binary) input is flipped in training.
+        num_features: number of features.
+        num_edges: number of tables.
+        num_labels: number of labels of each node.
+        hidden: number of units of the hidden layer.
+        input_dropout: dropout of the features.
+        flips: probability of flipping a (binary) feature in training.
     """
 
     def __init__(
@@ -71,9 +75,9 @@ class PairNet(nn.Module):
         num_features: int,
         num_edges: int,
         num_labels: int = 2,
-        hidden: int = 1000,
-        input_dropout: float = 0.0,
-        flips: float = 0.0,
+        hidden: Count = 1000,
+        input_dropout: DropRate = 0.0,
+        flips: DropRate = 0.0,
     ) -> None:
         super().__init__()
         self.shape, self.flips = (num_edges, num_labels, num_labels), flips
@@ -84,13 +88,13 @@ class PairNet(nn.Module):
         nn.init.zeros_(self.tables.bias)
 
     def forward(self, features: Tensor) -> Float[Tensor, "B E L L"]:
-        """A table for each edge of each example."""
+        """Return a table for each edge of each example."""
         inputs = self.dropout(_flipped(features.float(), self.flips if self.training else 0.0))
         return self.tables(self.hidden(inputs).relu()).unflatten(1, self.shape)
 
 
-def _flipped(inputs: Float[Tensor, "B F"], probability: float) -> Float[Tensor, "B F"]:
-    """Binary inputs, each of them perhaps turned around."""
+def _flipped(features: Float[Tensor, "B F"], probability: float) -> Float[Tensor, "B F"]:
+    """Return binary features, each flipped with a probability."""
     if not probability:
-        return inputs
-    return torch.where(torch.rand_like(inputs) < probability, 1 - inputs, inputs)
+        return features
+    return torch.where(torch.rand_like(features) < probability, 1 - features, features)

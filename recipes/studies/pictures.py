@@ -1,40 +1,199 @@
-"""What all pictures of experiments have: one colour a system, and their numbers as JSON beside them."""
+"""Pictures of results, all in one style, each with its numbers as JSON beside it.
+
+FILE.json    lines: title, x, y, panels {title: [line]}; bars: title, x, bars
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gspen_ner.files import write_whole
+from gspen_ner.files import write_file, write_whole
+from gspen_ner.runs.over_seeds import OverSeeds
+from recipes.studies.results import Curve
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's, which people tell apart whatever colours they see.
-SYSTEM_COLOURS = {
-    "Unary": "#777777",
-    "Struct": "#0072B2",
-    "Struct without entropy": "#56B4E9",
-    "SPEN": "#E69F00",
-    "NLStruct": "#009E73",
-    "GSPEN": "#D55E00",
+Style = dict[str, Any]
+SYSTEM_STYLES: dict[str, Style] = {  # the colours of Okabe and Ito, which colour-blind people can tell apart
+    "Unary": {"color": "#777777", "marker": "o"},
+    "Struct": {"color": "#0072B2", "marker": "s"},
+    "Struct without entropy": {"color": "#56B4E9", "marker": "D"},
+    "SPEN": {"color": "#E69F00", "marker": "^"},
+    "NLStruct": {"color": "#009E73", "marker": "v"},
+    "GSPEN": {"color": "#D55E00", "marker": "P"},
 }
+_OFFSET = 0.045  # inches between the points of lines at equal x, so that all error bars are visible
+_MOST_TICKS = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """The points of a line, averaged over seeds; a point of one seed has no standard deviation."""
+
+    name: str
+    x: list[float]
+    mean: list[float]
+    standard_deviation: list[float | None]
+    seeds: list[int]
+
+    @classmethod
+    def of_curve(cls, name: str, curve: Curve) -> Line:
+        """Return the line of a curve."""
+        points = curve.values()
+        return cls(
+            name,
+            list(curve),
+            [point.mean for point in points],
+            [point.deviation for point in points],
+            [len(point.values) for point in points],
+        )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A number of a system over its seeds, with a label behind its bar."""
+
+    name: str
+    value: float
+    standard_deviation: float | None
+    seeds: list[float]
+    label: str
+
+    @classmethod
+    def of_numbers(cls, name: str, numbers: OverSeeds, value: float, label: str) -> Bar:
+        """Return the bar of a system.
+
+        Args:
+            name: name of the system.
+            numbers: a number of each seed.
+            value: the length of the bar: their mean or median.
+            label: text behind the bar.
+        """
+        return cls(name, value, numbers.deviation, list(numbers.values), label)
+
+
+def draw_lines(
+    file: Path,
+    title: str,
+    axes: tuple[str, str],
+    panels: Mapping[str, Mapping[str, Curve]],
+    styles: Mapping[str, Style] = SYSTEM_STYLES,
+    *,
+    log: bool = False,
+    columns: int = 3,
+    share_y: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Draw panels of lines side by side, with one legend below; nothing without any line.
+
+    Args:
+        file: path without suffix, of the picture and its numbers.
+        title: title of the picture.
+        axes: labels of x and y.
+        panels: the curves of each panel, by their names in the legend.
+        styles: how each line is drawn.
+        log: whether x has a logarithmic axis.
+        columns: number of columns of the legend.
+        share_y: whether all panels have the same y axis.
+        more: other numbers for the JSON file.
+    """
+    lines = {
+        panel: [Line.of_curve(name, curve) for name, curve in curves.items()]
+        for panel, curves in panels.items()
+    }
+    if not any(lines.values()):
+        return
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = Figure(figsize=(max(9.6, 3.7 * len(lines)), 5.2), layout="constrained")
+    figure.suptitle(title)
+    handles: dict[str, Any] = {}
+    drawn_panels = figure.subplots(1, len(lines), squeeze=False, sharey=share_y)[0]
+    for panel, (panel_title, drawn) in zip(drawn_panels, lines.items(), strict=True):
+        panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1])
+        _mark_points(panel, sorted({x for line in drawn for x in line.x}), log)
+        for position, line in enumerate(drawn):
+            handles[line.name] = _draw_line(panel, line, styles[line.name])
+            inches = _OFFSET * (position - (len(drawn) - 1) / 2)
+            offset = ScaledTranslation(inches, 0, figure.dpi_scale_trans)
+            for artist in handles[line.name].get_children():
+                artist.set_transform(artist.get_transform() + offset)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
+    entries = {name: [asdict(line) for line in drawn] for name, drawn in lines.items()}
+    numbers = {"title": title, "x": axes[0], "y": axes[1], "panels": entries, **(more or {})}
+    write_picture(file, numbers, figure)
+
+
+def draw_bars(file: Path, title: str, x: str, bars: Sequence[Bar], log: bool = False) -> None:
+    """Draw a bar for each system, with a point for each seed; nothing without any bar.
+
+    Args:
+        file: path without suffix, of the picture and its numbers.
+        title: title of the picture.
+        x: label of the x axis.
+        bars: the bars, from top to bottom.
+        log: whether the x axis is logarithmic.
+    """
+    if not bars:
+        return
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 1.6 + 0.45 * len(bars)), layout="constrained")
+    figure.suptitle(title)
+    panel = figure.subplots()
+    panel.set(xlabel=x)
+    if log:
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter("{x:g}")
+    for bar in bars:
+        error = float("nan") if bar.standard_deviation is None else bar.standard_deviation
+        color = SYSTEM_STYLES[bar.name]["color"]
+        panel.barh(bar.name, bar.value, xerr=error, capsize=3, color=color)
+        panel.plot(bar.seeds, [bar.name] * len(bar.seeds), ".", color="black", markersize=4)
+        end = max(*bar.seeds, bar.value + (bar.standard_deviation or 0))
+        panel.annotate(bar.label, (end, bar.name), (6, 0), textcoords="offset points", va="center")
+    panel.invert_yaxis()
+    panel.margins(x=0.3 if log else 0.1)
+    panel.grid(axis="x", color="#dddddd")
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    write_picture(file, {"title": title, "x": x, "bars": [asdict(bar) for bar in bars]}, figure)
 
 
 def write_picture(file: Path, numbers: Any, figure: Figure) -> None:
-    """Write FILE.png and FILE.json, each at once.
+    """Write FILE.png and FILE.json, each atomically.
 
     Args:
-        file: without its ending.
-        numbers: what the picture shows, a dataclass.
+        file: path without suffix.
+        numbers: the numbers that the picture shows.
         figure: the picture.
     """
-    write_whole(file.with_suffix(".json"), json.dumps(asdict(numbers), indent=2, ensure_ascii=False) + "\n")
-    new = file.with_suffix(".png.new")
-    try:
-        figure.savefig(new, format="png", dpi=150)
-        new.replace(file.with_suffix(".png"))
-    finally:
-        new.unlink(missing_ok=True)
+    write_whole(file.with_suffix(".json"), json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+    write_file(file.with_suffix(".png"), lambda new: figure.savefig(new, format="png", dpi=150))
+
+
+def _mark_points(panel: Axes, points: Sequence[float], log: bool) -> None:
+    """Set ticks at the points, if they are few."""
+    if log:
+        panel.set_xscale("log")
+    if len(points) <= _MOST_TICKS:
+        panel.set_xticks(points, [f"{point:g}" for point in points])
+        panel.set_xticks([], minor=True)
+    panel.margins(x=0.1)
+    panel.grid(axis="y", color="#dddddd")
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_line(panel: Axes, line: Line, style: Style) -> Any:
+    """Draw a line, with error bars where there are any."""
+    known = any(value is not None for value in line.standard_deviation)
+    errors = [float("nan") if value is None else value for value in line.standard_deviation]
+    look: Style = {"capsize": 3, "markersize": 6, "linewidth": 1.5, "elinewidth": 1.0, **style}
+    return panel.errorbar(line.x, line.mean, yerr=errors if known else None, **look)

@@ -1,77 +1,94 @@
-"""What recipes of the graph tasks (OCR, multilabel, tagging) share: how the paper's systems are trained."""
+"""Recipes of the studies: how the paper's systems are trained, with the options of networks and terms."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, model_validator
 
-from gspen_ner.components import Section
+from gspen_ner.components import Section, section_of
 from gspen_ner.recipe import Inference
+from gspen_ner.terms import TERMS
+from gspen_ner.training import SCORE_SOURCES, Plain, TensorTraining
+from recipes.studies.feature_net import FeatureNet
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)]
 
 
-def _several(folds: int) -> int:
-    if folds == 1:
-        raise ValueError("must be 0 or at least 2")
-    return folds
+class FeatureNetTraining(section_of(FeatureNet), TensorTraining):  # type: ignore[misc]
+    """Unary: an MLP from features to labels."""
 
 
-Folds = Annotated[
-    int,
-    Field(
-        ge=0, description="other systems learn from scores of so many Unaries, each for what it has not seen"
-    ),
-    AfterValidator(_several),
-]
+class StructTraining(TensorTraining):
+    """Struct: tables of pairs on top of Unary."""
 
-
-class SystemTraining(Section):
-    """How a system is trained: until it has not become better on dev for a while."""
-
-    optimizer: Literal["adam", "sgd"] = Field("adam", description="how weights are updated")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
-    learning_rate: float = Field(1e-4, gt=0, description="of the first update")
-    schedule: Literal["constant", "linear"] = Field(
-        "constant", description="of the rate; linear falls to 0 at max_updates"
-    )
-    batch_size: int = Field(128, ge=1, description="examples in an update")
-    clip: float = Field(1.0, ge=0, description="largest norm of a gradient; 0 for any")
-    max_updates: int = Field(5000, ge=1, description="after which training ends in any case")
-    evaluate_every: int = Field(40, ge=1, description="updates, but at least an epoch")
-    patience: int = Field(5, ge=1, description="evaluations without a better score before it stops")
-
-
-class PairSettings(SystemTraining):
-    """Struct: tables of pairs over a frozen Unary."""
-
-    learning_rate: float = Field(1e-3, gt=0, description="of the first update")
+    temperature: float = Field(1.0, ge=0, description="weight of the entropy in training")
     cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
 
 
-class TermSettings(SystemTraining):
-    """SPEN and GSPEN: a perceptron over all beliefs, over a frozen Unary or Struct."""
+class TermTraining(section_of(TERMS.classes["region_mlp"]), TensorTraining):  # type: ignore[misc]
+    """SPEN and GSPEN: an MLP over all marginals, on top of Unary or Struct."""
 
-    hidden: tuple[Count, ...] = Field((500,), min_length=1, description="the best of these on dev is kept")
-    read_potentials: bool = Field(True, description="whether the term sees the scores too")
     inference: Inference = Inference()
 
 
-class NLStructSettings(SystemTraining):
-    """NLStruct, over a frozen Struct that was trained without entropy."""
+class NLStructTraining(section_of(TERMS.classes["nlstruct"]), TensorTraining):  # type: ignore[misc]
+    """NLStruct: a nonlinear function of the scores, on top of Struct."""
 
-    hidden: int | None = Field(None, ge=1, description="as many as inputs if not given")
-    dev_examples: int = Field(2000, ge=1, description="it is judged by the first so many")
     inference: Inference = Inference()
 
 
 class GraphInference(Section):
-    """How inference over pairs is done where no loops are in the way."""
+    """Inference over pairs in graphs without loops."""
 
     inference: Literal["exact", "messages"] = Field(
         "exact", description="exact sums, or message passing over the local polytope (the paper's)"
     )
-    sweeps: int = Field(10, ge=1, description="of message passing")
+    sweeps: int = Field(10, ge=1, description="number of sweeps of message passing")
+
+
+class StudyRecipe(Section):
+    """The paper's five systems on one data set."""
+
+    description: str = Field("", description="what the recipe is for")
+    seeds: Seeds = Field((1, 2, 3), description="seeds; all systems are trained with each")
+    graph: GraphInference = GraphInference()
+    systems: tuple[Literal["struct", "spen", "nlstruct", "gspen"], ...] = Field(
+        ("struct", "spen", "nlstruct", "gspen"),
+        description="systems to train besides Unary; those that they build on are trained too",
+    )
+    struct: StructTraining = StructTraining()
+    spen: TermTraining = TermTraining()
+    nlstruct: NLStructTraining = NLStructTraining()
+    gspen: Any
+
+    @model_validator(mode="after")
+    def _check_systems(self) -> StudyRecipe:
+        for name in ("seeds", "systems"):
+            check_different(name, getattr(self, name))
+        for name in ("spen", "gspen"):
+            if getattr(self, name).inference.solver.name == "saddle_point":
+                raise ValueError(f"{name}.inference.solver: saddle_point is for nlstruct only")
+        return self
+
+
+class ScoresRecipe(StudyRecipe):
+    """A study whose other systems learn from scores of Unary that were computed before."""
+
+    scores: SCORE_SOURCES.entry() = Field(  # type: ignore[valid-type]
+        SCORE_SOURCES.section_for(Plain()),
+        description="which scores of the training data the other systems learn from",
+    )
+
+
+def check_different(name: str, values: tuple[Any, ...]) -> None:
+    """Refuse a list that has an entry twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name}: expected different entries, got {list(values)}")
+
+
+def options_for(component: Any, settings: Section) -> dict[str, Any]:
+    """Return those entries of settings that are options of a class."""
+    return settings.model_dump(include=set(section_of(component).model_fields))

@@ -1,7 +1,10 @@
 """`python -m recipes.tagging`: the paper's five systems on the tags of images."""
 
-from recipes.studies.command import run_study
-from recipes.tagging.run import TaggingRun
+from recipes.studies.command import study_command
 from recipes.tagging.settings import TaggingRecipe
+from recipes.tagging.study import TaggingStudy
 
-run_study("recipes.tagging", TaggingRecipe, TaggingRun, ["tagging"])
+app = study_command("recipes.tagging", TaggingRecipe, TaggingStudy, ["tagging"])
+
+if __name__ == "__main__":
+    app()

@@ -1,4 +1,4 @@
-"""Features of images, by a network of torchvision's."""
+"""Features of images, by a network of torchvision."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from jaxtyping import Shaped, UInt8
 from torch import Tensor, nn
 
 SIDE = 224
-"""Height and width of the images that a backbone gets."""
+"""Height and width of the images that a backbone takes."""
 
 Backbone = Callable[[UInt8[Tensor, "images 3 224 224"]], Shaped[Tensor, "images features"]]
 """A function from images, red, green and blue, to their features."""
 
-_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as torchvision has them
+_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in torchvision
 
 
 def torchvision_backbone(name: str = "alexnet", weights_file: str | Path | None = None) -> Backbone:
-    """A network of torchvision's without its last linear layer, for `read_mirflickr`.
+    """Return a network of torchvision without its last linear layer, for `read_mirflickr`.
 
     Args:
-        name: as `torchvision.models.get_model` takes it.
+        name: name of the network for `torchvision.models.get_model`.
         weights_file: its weights, a state dictionary written by `torch.save`. Nothing is downloaded: without
-            a file the weights are random, though the same each time, which is of use for trials only.
+            a file the weights are random (the same each time), which is good for trials only.
 
     Raises:
-        ModuleNotFoundError: torchvision is not installed.
-        ValueError: there is no such network, or the file does not hold its weights.
+        ModuleNotFoundError: if torchvision is not installed.
+        ValueError: if there is no such network, or the file does not hold its weights.
     """
     try:
         torchvision = import_module("torchvision")
@@ -58,7 +58,7 @@ def _load_weights(network: nn.Module, file: Path) -> None:
         raise ValueError(f"{file}: no such file")
     try:
         network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
-    except Exception as error:  # for damaged files and other networks, these are of many kinds
+    except Exception as error:  # damaged files and other networks raise exceptions of many classes
         raise ValueError(f"{file}: expected the weights of {type(network).__name__}: {error}") from None
 
 

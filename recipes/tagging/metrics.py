@@ -1,4 +1,4 @@
-"""How tags of images are scored."""
+"""The metric of image tagging."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def hamming(predictions: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "images tags"]) -> float:
-    """The mean number of wrong tags of an image, missing or too many: from 0 to the number of tags.
+    """Return the mean number of wrong tags of an image, missing or too many.
 
     Example:
         >>> import torch
@@ -19,7 +19,7 @@ def hamming(predictions: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "
             f"expected predictions and labels as [images, tags], "
             f"got {tuple(predictions.shape)} and {tuple(labels.shape)}"
         )
-    for what, values in (("predictions", predictions), ("labels", labels)):
+    for name, values in (("predictions", predictions), ("labels", labels)):
         if not ((values == 0) | (values == 1)).all():
-            raise ValueError(f"expected {what} that are 0 or 1, got others")
+            raise ValueError(f"expected {name} that are 0 or 1, got others")
     return (predictions.bool() != labels.bool()).sum(1).double().mean().item()

@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64, Shaped
 
-from recipes.multilabel.data import MultilabelData, MultilabelSplit
+from gspen_ner.training import Examples
+from recipes.studies.data import StudyData
 
 _CHUNK = 1_000  # rows that are generated at a time
 
 
-def generate_multilabel(
+def generate_rows(
     rows: tuple[int, int, int], features: int = 300, labels: int = 30, seed: int = 0
-) -> MultilabelData:
+) -> StudyData:
     """Make data that looks like Bibtex or Bookmarks: sparse features, and labels that go together.
 
     Each example has a topic, and one to three labels of that topic. Label 0 goes with all topics, with some
@@ -29,8 +30,8 @@ def generate_multilabel(
         seed: equal seeds and widths give equal data; fewer rows are the first of more.
 
     Example:
-        >>> data = generate_multilabel((40, 10, 10), features=50, labels=12)
-        >>> data.train.features.shape, data.dev.labels.shape, data.names[:2]
+        >>> data = generate_rows((40, 10, 10), features=50, labels=12)
+        >>> data.train.inputs.shape, data.dev.labels.shape, data.names[:2]
         (torch.Size([40, 50]), torch.Size([10, 12]), ('label 0', 'label 1'))
     """
     if len(rows) != 3 or min(rows) < 1:
@@ -40,7 +41,7 @@ def generate_multilabel(
     world = _world(features, labels, np.random.default_rng((seed, len(rows))))
     train, dev, test = (_generate(world, count, (seed, number)) for number, count in enumerate(rows))
     names = tuple(f"label {number}" for number in range(labels))
-    return MultilabelData(train, dev, test, names, f"generated, seed {seed}")
+    return StudyData(train, dev, test, names, f"generated, seed {seed}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ def _world(features: int, labels: int, random: np.random.Generator) -> _World:
     )
 
 
-def _generate(world: _World, count: int, seed: tuple[int, int]) -> MultilabelSplit:
+def _generate(world: _World, count: int, seed: tuple[int, int]) -> Examples:
     features = torch.empty((count, len(world.absent)), dtype=torch.uint8)
     labels = torch.empty((count, len(world.topic)), dtype=torch.int64)
     label_draws, feature_draws = (np.random.default_rng((*seed, stream)) for stream in range(2))
@@ -98,7 +99,7 @@ def _generate(world: _World, count: int, seed: tuple[int, int]) -> MultilabelSpl
         present = feature_draws.random(absent.shape, dtype=np.float32) >= absent
         features[start : start + kept] = torch.from_numpy(present[:kept])
         labels[start : start + kept] = torch.from_numpy(chosen[:kept])
-    return MultilabelSplit(features, labels)
+    return Examples(features, labels)
 
 
 def _draw_labels(

@@ -1,16 +1,9 @@
-"""Image tagging: the door to its data and scores, and MIRFLICKR25k as published.
+"""MIRFLICKR25k as published. Any function from images to features makes data of it.
 
-tagging_data        what an image is, and splits
-tagging_matrices    features and tags as two matrices
-tagging_backbone    features by a network of torchvision's
-tagging_metrics     wrong tags of an image
+images            im1.jpg to im25000.jpg
+annotations       animals.txt, baby.txt, ...: the numbers of the images that have a tag, one in a line
 
-The collection, of which any function from images to features makes data:
-
-    images            im1.jpg to im25000.jpg
-    annotations       animals.txt, baby.txt, ...: the numbers of the images that have a tag, one in a line
-
-Annotations that end in _r1.txt, stricter ones of the same tags, and the README are left out.
+Annotations that end in _r1.txt, stricter ones of the same tags, and the README are ignored.
 """
 
 from __future__ import annotations
@@ -24,23 +17,9 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
-from recipes.tagging.backbone import SIDE, Backbone, torchvision_backbone
-from recipes.tagging.data import SIZES, TaggingData, TaggingSplit, shuffled, split_sizes
-from recipes.tagging.matrices import TAG_NAMES, read_matrices
-from recipes.tagging.metrics import hamming
-
-__all__ = [
-    "SIZES",
-    "TAG_NAMES",
-    "Backbone",
-    "TaggingData",
-    "TaggingSplit",
-    "hamming",
-    "read_matrices",
-    "read_mirflickr",
-    "split_sizes",
-    "torchvision_backbone",
-]
+from recipes.studies.data import StudyData
+from recipes.tagging.backbone import SIDE, Backbone
+from recipes.tagging.splits import SIZES, shuffled, split_sizes
 
 _SHORTER = 256  # the shorter side of an image is scaled to this before its middle is cut out
 _MOST_PIXELS = 1 << 24  # of an image; those of MIRFLICKR are much smaller
@@ -54,19 +33,19 @@ def read_mirflickr(
     seed: int = 0,
     sizes: tuple[int, int] = SIZES,
     batch_size: int = 50,
-) -> TaggingData:
+) -> StudyData:
     """Read MIRFLICKR25k as published; see this module's header for its layout.
 
     Args:
-        images_folder: where im1.jpg and so on are. All of them are read, those without tags too.
-        annotations_folder: where the tags are.
-        backbone: gets the middle of each image, 224 x 224 pixels after its shorter side was scaled to 256.
-        seed: images are shuffled by it.
-        sizes: of train and dev; see `split_sizes`.
-        batch_size: how many images the backbone gets at a time.
+        images_folder: folder of im1.jpg and so on; images without tags are read too.
+        annotations_folder: folder of the tags.
+        backbone: gets the middle of each image, 224 x 224 pixels after its shorter side is scaled to 256.
+        seed: seed of the random splits.
+        sizes: numbers of training and validation images; see `split_sizes`.
+        batch_size: number of images of a call of the backbone.
 
     Raises:
-        ValueError: a file is missing, damaged or not what was expected; the message says which.
+        ValueError: if a file is missing, damaged or has other content; the message names it.
     """
     images_folder, annotations_folder = Path(images_folder), Path(annotations_folder)
     images = _image_files(images_folder)
@@ -79,19 +58,19 @@ def read_mirflickr(
 
 
 def _image_files(folder: Path) -> dict[int, Path]:
-    """The images of a folder by their numbers, in order."""
+    """Return the images of a folder by their numbers, in order."""
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
-    found = {int(match[1]): file for file in folder.iterdir() if (match := _IMAGE.match(file.name))}
-    if not found:
+    files = {int(match[1]): file for file in folder.iterdir() if (match := _IMAGE.match(file.name))}
+    if not files:
         raise ValueError(f"{folder}: expected images named im1.jpg, im2.jpg and so on, found none")
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def _annotations(
     folder: Path, numbers: Sequence[int]
 ) -> tuple[tuple[str, ...], Int64[Tensor, "images tags"]]:
-    """The tags by name, and which images have them."""
+    """Return the names of the tags, and the tags of each image."""
     files = [
         file
         for file in sorted(folder.glob("*.txt"))
@@ -107,29 +86,31 @@ def _annotations(
 
 
 def _tagged_rows(file: Path, rows: dict[int, int]) -> list[int]:
-    """The rows of the images whose numbers are in a file."""
-    found = []
+    """Return the rows of the images whose numbers are in a file."""
+    tagged = []
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
-    for place, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         text = line.strip()
         if not text:
             continue
         if not re.fullmatch(rb"[0-9]{1,9}", text):
-            raise ValueError(f"{file}:{place}: expected the number of an image, got {text[:40]!r}")
+            raise ValueError(f"{file}:{line_number}: expected the number of an image, got {text[:40]!r}")
         number = int(text)
         if number not in rows:
-            raise ValueError(f"{file}:{place}: expected an image of this number, found no im{number}.jpg")
-        found.append(rows[number])
-    if not found:
+            raise ValueError(
+                f"{file}:{line_number}: expected an image of this number, found no im{number}.jpg"
+            )
+        tagged.append(rows[number])
+    if not tagged:
         raise ValueError(f"{file}: expected numbers of images, got none")
-    return found
+    return tagged
 
 
 def _run(backbone: Backbone, files: Sequence[Path]) -> Float32[Tensor, "images features"]:
-    """The features of some images."""
+    """Return the features of some images."""
     with torch.no_grad():
         features = backbone(torch.stack([_image(file) for file in files]))
     if features.ndim != 2 or len(features) != len(files):
@@ -144,7 +125,7 @@ def _run(backbone: Backbone, files: Sequence[Path]) -> Float32[Tensor, "images f
 
 
 def _image(file: Path) -> UInt8[Tensor, "3 224 224"]:
-    """The middle of a JPEG image."""
+    """Return the middle of a JPEG image."""
     from PIL import Image
 
     try:
@@ -156,7 +137,7 @@ def _image(file: Path) -> UInt8[Tensor, "3 224 224"]:
                 raise ValueError(f"it is {image.width} x {image.height} pixels, too narrow")
             wide, high = (max(_SHORTER, round(side * scale)) for side in image.size)
             scaled = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
-    except Exception as error:  # for damaged files, these are of many kinds
+    except Exception as error:  # damaged files raise exceptions of many classes
         raise ValueError(f"{file}: expected a JPEG image: {error}") from None
     left, top = (wide - SIDE) // 2, (high - SIDE) // 2
     middle = np.array(scaled.crop((left, top, left + SIDE, top + SIDE)))

@@ -1,0 +1,122 @@
+"""The study of image tagging: all seeds, a table, and the loss by epoch as in the paper.
+
+run folder      seed-S/SYSTEM/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from gspen_ner.recipe import expand
+from gspen_ner.runs.over_seeds import OverSeeds
+from recipes.studies.command import Study
+from recipes.studies.data import SPLITS, StudyData
+from recipes.studies.generated import generate_rows
+from recipes.studies.pictures import SYSTEM_STYLES, draw_lines
+from recipes.studies.results import (
+    WITH_TERM,
+    Curve,
+    by_system,
+    make_table,
+    number,
+    over_seeds,
+    seeds_note,
+    times_struct,
+)
+from recipes.tagging.backbone import torchvision_backbone
+from recipes.tagging.matrices import read_matrices
+from recipes.tagging.mirflickr import read_mirflickr
+from recipes.tagging.settings import Generated, Images, Matrices, TaggingRecipe
+from recipes.tagging.splits import SIZES
+from recipes.tagging.systems import TaggingResult, TaggingSystems
+
+_PANELS = {"train": "training images", "dev": "validation images", "test": "test images"}
+
+
+class TaggingStudy(Study):
+    """The study of image tagging in its folder."""
+
+    def __init__(self, recipe: TaggingRecipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self.data = read_images(recipe.data)
+
+    def describe_data(self) -> str:
+        data = self.data
+        tags = data.test.labels.double().sum(1).mean().item()
+        return (
+            f"{data.source}: {data.sizes()} images, {data.train.inputs.shape[1]:,} features, "
+            f"{len(data.names)} tags, of which an image has {tags:.2f} on average"
+        )
+
+    def results(self) -> Iterator[TaggingResult]:
+        for seed in self.recipe.seeds:
+            yield from TaggingSystems(self.recipe, self.data, seed, self.folder / f"seed-{seed}").results()
+
+    def report(self, results: Sequence[TaggingResult], figures: Path) -> Iterable[Table]:
+        draw_curves(self.data.source, results, figures)
+        return [tagging_table(results, self.data.source)]
+
+
+def read_images(source: Matrices | Images | Generated) -> StudyData:
+    """Read or generate the images that a recipe names."""
+    if isinstance(source, Generated):
+        data = generate_rows(source.rows, source.features, source.tags, source.seed)
+        return data.with_inputs(lambda features: features.float())
+    sizes = source.sizes or SIZES
+    if isinstance(source, Matrices):
+        return read_matrices(expand(source.features), expand(source.tags), source.seed, sizes)
+    backbone = torchvision_backbone(source.backbone, source.weights and expand(source.weights))
+    return read_mirflickr(expand(source.images), expand(source.annotations), backbone, source.seed, sizes)
+
+
+def tagging_table(results: Sequence[TaggingResult], source: str) -> Table:
+    """Return wrong tags of an image, costs of training, and inference steps."""
+    systems = by_system(results)
+    seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
+    ratios, rows = times_struct(seconds), []
+    for name, group in systems.items():
+        losses = [f"{over_seeds(group, f'{split}_loss'):.3f}" for split in SPLITS]
+        steps = [over_seeds(group, measure).mean for measure in ("inference_steps", "test_steps")]
+        costs = [f"{seconds[name].median:.2f}", number(ratios[name])]
+        rows.append([name, *losses, *costs, *(number(mean or None) for mean in steps)])
+    title = f"{source}: wrong tags of an image ({seeds_note(seconds.values())})"
+    heads = [*SPLITS, "seconds an epoch", "times Struct's", "steps, training", "steps, test"]
+    return make_table(title, ["system"], heads, rows)
+
+
+def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> None:
+    """Draw curves.png: wrong tags of an image on train, dev and test by epoch.
+
+    Unary, whose first epochs would leave no room for the others, is a line at its final loss.
+    """
+    systems = by_system(results)
+    panels = {}
+    for split, panel in _PANELS.items():
+        curves = {name: _loss_by_epoch(group, split) for name, group in systems.items() if name != "Unary"}
+        epochs = sorted({epoch for curve in curves.values() for epoch in curve}) or [0.0, 1.0]
+        final = over_seeds(systems["Unary"], f"{split}_loss")
+        panels[panel] = {"Unary": {epochs[0]: final, epochs[-1]: final}, **curves}
+    steps = {
+        name: {
+            "training": over_seeds(systems[name], "inference_steps").mean,
+            "test": over_seeds(systems[name], "test_steps").mean,
+        }
+        for name in WITH_TERM
+        if name in systems
+    }
+    title = f"{source}: wrong tags of an image ({seeds_note([over_seeds(systems['Unary'], 'test_loss')])})"
+    styles = {name: {**style, "marker": "."} for name, style in SYSTEM_STYLES.items()}
+    styles["Unary"] = {"color": SYSTEM_STYLES["Unary"]["color"], "linestyle": "--"}
+    axes, more = ("epoch", "wrong tags of an image"), {"inference steps": steps}
+    draw_lines(folder / "curves", title, axes, panels, styles, columns=5, more=more)
+
+
+def _loss_by_epoch(results: Sequence[TaggingResult], split: str) -> Curve:
+    """Return a system's loss by epoch, as far as the trainings of all seeds went."""
+    return {
+        points[0]["epoch"]: OverSeeds(tuple(point[split] for point in points))
+        for points in zip(*(result.curve for result in results), strict=False)
+    }
