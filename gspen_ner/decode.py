@@ -2,9 +2,9 @@
 
     P(span) = p_i(B) prod_t p_{t,t+1}(., .) / p_t(.)   and, in BIO, the next tag does not continue it
 
-These are exact probabilities of whole spans under the chain, not products of token probabilities. Choosing the
-non-overlapping spans that maximise sum (P(span) - lambda) with lambda = F / 2 maximises the expected F1, with
-the approximation F = 2 E[correct] / (predicted + E[gold]), which is accurate for many sentences.
+These are exact probabilities of whole spans under the chain, not products of token probabilities. Choosing
+the non-overlapping spans that maximise sum (P(span) - lambda) with lambda = F / 2 maximises the expected F1,
+with the approximation F = 2 E[correct] / (predicted + E[gold]), which is accurate for many sentences.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ def scored_entities(
         theta: scores of the chains, such as a solution's theta.
         chain: the chains.
         labels: the labels.
-        decoder: `"viterbi"` (default): the entities of the most likely labelling. `"spans"`: all entities with
-            a probability above 0.5, of which no two can overlap; this approximates the entities with the
+        decoder: `"viterbi"` (default): the entities of the most likely labelling. `"spans"`: all entities
+            with a probability above 0.5, of which no two can overlap; this approximates the entities with the
             largest expected F1.
 
     Example:

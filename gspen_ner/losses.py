@@ -113,8 +113,8 @@ def fixed_point_likelihood(
 ) -> Float[Tensor, " B"]:
     """Return the negative log likelihood with the scores f + cost + gradient of the term at the solution.
 
-    It is convex in the weights of a term that is quadratic in p, such as `DocumentConsistency`. The solver is not
-    differentiated.
+    It is convex in the weights of a term that is quadratic in p, such as `DocumentConsistency`. The solver is
+    not differentiated.
 
     Example:
         >>> from gspen_ner import Chain, Context, MirrorDescent, solve
@@ -141,10 +141,10 @@ def fixed_point_f1(
 ) -> Float[Tensor, " B"]:
     """Return 1 - F1 of each example's marginals, as expected counts of all labels but label 0 ("O").
 
-    The marginals are those of the scores theta = f + cost + gradient of the term at the solution. They are the
-    gradient of a log partition, so their derivative in theta is a symmetric matrix. Its product with the slope of
-    F1 is computed by central differences: inference with theta plus and minus a step along this slope. So, no
-    polytope needs second derivatives.
+    The marginals are those of the scores theta = f + cost + gradient of the term at the solution. They are
+    the gradient of a log partition, so their derivative in theta is a symmetric matrix. Its product with the
+    slope of F1 is computed by central differences: inference with theta plus and minus a step along this
+    slope. So, no polytope needs second derivatives.
 
     Example:
         >>> from gspen_ner import Context, MirrorDescent, Simplex, solve

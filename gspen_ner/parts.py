@@ -1,8 +1,8 @@
 """Parts: the data type of potentials, marginals, labels and gradients.
 
 The score of a labelling is an inner product, `<scores, marginals>`, summed over nodes and edges. A table that
-all edges share has an edge axis of length one. Its marginals are then the *expected counts* of its entries, so
-the inner product is correct without a table per position.
+all edges share has an edge axis of length one. Its marginals are then the *expected counts* of its entries,
+so the inner product is correct without a table per position.
 
     nodes  [B, N, L]      one row of L scores (or probabilities) for each of N variables
     edges  [B, E, L, L]   one table per edge; rows are labels before, columns labels after
@@ -170,7 +170,7 @@ class Parts:
         return self._combine(update, lambda mine, its: mine.index_copy(0, rows, its))
 
     def where(self, keep: Bool[Tensor, " B"], other: Parts) -> Parts:
-        """Return these parts for the examples in `keep`, the other's for the rest; tables must be per example."""
+        """Return these parts for the examples in `keep`, the other's for the rest; no shared tables."""
         return self._combine(other, lambda mine, its: torch.where(_over_rows(keep, mine), mine, its))
 
     def _combine(self, other: Parts, function: Callable[[Tensor, Tensor], Tensor]) -> Parts:
@@ -203,7 +203,8 @@ def value_and_gradient(
     Args:
         function: maps the parts of a batch to a value for each example.
         point: the parts at which the function is differentiated.
-        create_graph: whether values and gradients stay differentiable in the function's parameters.
+        create_graph: whether values and gradients stay differentiable in the function's parameters; by
+            default they are constants.
     """
     with torch.inference_mode(False), torch.enable_grad():
         leaf = point.map(lambda tensor: tensor.detach().requires_grad_())
@@ -212,7 +213,7 @@ def value_and_gradient(
             value.sum(), leaf.tensors(), create_graph=create_graph, materialize_grads=True
         )
     remaining = iter(gradients)
-    return value, leaf.map(lambda _: next(remaining))
+    return value if create_graph else value.detach(), leaf.map(lambda _: next(remaining))
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:

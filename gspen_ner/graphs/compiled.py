@@ -2,9 +2,9 @@
 
 In `Parts`, the nodes of a batch are `[B, N, L]`, where L is the largest number of labels; entries for labels
 that a variable does not have are ignored in the input and zero in the output. Edges, the factors over two
-variables, are `[B, E, L, L]` with the same padding. The tables of larger factors are concatenated in `[B, X]`.
-Inference works on flat rows without padding: `cells` (the labels of all nodes) and `entries` (the entries of all
-tables).
+variables, are `[B, E, L, L]` with the same padding. The tables of larger factors are concatenated in
+`[B, X]`. Inference works on flat rows without padding: `cells` (the labels of all nodes) and `entries` (the
+entries of all tables).
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class CompiledGraph:
         return flat.new_zeros(len(flat), size).index_copy(1, torch.tensor(indices, device=flat.device), flat)
 
     def _scope(self, key: Hashable | tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-        """Return the variables of a key: the name of a variable, which may be a tuple, or a tuple of names."""
+        """Return the variables of a key: a variable's name, which may be a tuple, or a tuple of names."""
         return key if isinstance(key, tuple) and key not in self._numbers else (key,)
 
     @cached_property

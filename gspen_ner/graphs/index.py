@@ -150,7 +150,7 @@ def _owners(starts: np.ndarray) -> np.ndarray:
 
 
 def _edge_cells(shapes: Sequence[Sequence[int]], largest: int) -> np.ndarray:
-    """Return the indices of the entries of tables in tables padded to [edges, largest, largest], flattened."""
+    """Return the index of each entry of the tables in flat tables padded to [edges, largest, largest]."""
     cells = [
         (edge * largest + np.arange(rows)[:, None]) * largest + np.arange(columns)
         for edge, (rows, columns) in enumerate(shapes)

@@ -13,8 +13,8 @@ class Sweeps(NamedTuple):
     """The order in which nodes are visited, and when to stop.
 
     Args:
-        groups: groups of nodes in the order of their visits; nodes of a group must not share a factor (or must
-            be siblings in a forest).
+        groups: groups of nodes in the order of their visits; nodes of a group must not share a factor (or
+            must be siblings in a forest).
         max_sweeps: maximum number of sweeps; a sweep visits all groups once.
         tolerance: a block of examples stops when no belief of a node changes by more than this in a sweep,
             nor differs by more from the marginals of its factors.

@@ -1,7 +1,7 @@
 """Checks of chain inference: shapes before it runs, scores after it has run.
 
-Checking shapes and lengths is cheap. Scores are examined only if a result is not finite, to report the row and
-the cause.
+Checking shapes and lengths is cheap. Scores are examined only if a result is not finite, to report the row
+and the cause.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def log_partition(nodes: Nodes, edges: Edges, lengths: Lengths) -> Float[Tensor,
     """Return log Z of each row in float64; differentiable twice.
 
     Example:
-        >>> log_partition(torch.zeros(2, 4, 3), torch.zeros(1, 1, 3, 3), torch.tensor([4, 1]))  # log 81, log 3
+        >>> log_partition(torch.zeros(2, 4, 3), torch.zeros(1, 1, 3, 3), torch.tensor([4, 1]))  # log 81, 3
         tensor([4.3944, 1.0986], dtype=torch.float64)
     """
     if not _differentiable(nodes, edges):

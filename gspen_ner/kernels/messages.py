@@ -3,9 +3,9 @@
 argmax_b <theta, b> + sum_r c_r H(b_r) + sum_p c_p H(b_p),   b locally consistent
 
 This is block coordinate ascent on the dual: each visit to a node makes the messages between it and all its
-factors optimal. With positive counting numbers, every sweep improves the dual, and the beliefs converge to the
-maximiser. With Bethe numbers, it is sum-product, which is exact on a forest after one pass from the leaves to
-the roots and back.
+factors optimal. With positive counting numbers, every sweep improves the dual, and the beliefs converge to
+the maximiser. With Bethe numbers, it is sum-product, which is exact on a forest after one pass from the
+leaves to the roots and back.
 
 Examples are computed in blocks with vector instructions (`loops.messages`). Examples with a spread of scores
 that is too large for the probability domain, and tensors on other devices than the CPU, are computed in log
@@ -105,7 +105,7 @@ def _in_blocks(
 
 
 def _blocks(rows: Tensor, width: int) -> np.ndarray:
-    """Return rows [B, K] as blocks [blocks, K, width]; the last example is repeated to fill the last block."""
+    """Return rows [B, K] as blocks [blocks, K, width]; repeats of the last example fill the last block."""
     wide = rows.detach().double()
     missing = -len(wide) % width
     if missing:

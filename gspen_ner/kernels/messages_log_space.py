@@ -23,7 +23,7 @@ class _Group(NamedTuple):
     entries: Tensor
     """Entries of the nodes' factors, once for each slot of the nodes."""
     others: Tensor
-    """`[entries, arity - 1]`: messages of the factor's other slots, padded with the index of a constant one."""
+    """`[entries, arity - 1]`: messages of the factor's other slots, padded with a constant message."""
     own: Tensor
     """The message to which each entry is added."""
     messages: Tensor

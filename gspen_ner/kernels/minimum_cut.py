@@ -2,8 +2,8 @@
 
     max <theta, b>   b locally consistent
 
-The solution is half-integral: the belief of a node in label 1 is 0, 1/2 or 1. The belief of a pair in (1, 1) is
-the largest that its nodes allow if the pair attracts, else the smallest.
+The solution is half-integral: the belief of a node in label 1 is 0, 1/2 or 1. The belief of a pair in (1, 1)
+is the largest that its nodes allow if the pair attracts, else the smallest.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def solve_by_cuts(
 def labellings_by_cuts(
     graph: CompiledGraph, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"]
 ) -> Int[Tensor, "B N"]:
-    """Return the best labelling if the maximiser is one, else one that no change of a single label improves."""
+    """Return the maximiser if it is a labelling, else a labelling that no change of one label improves."""
     return _halves(graph, cells, entries)[1]
 
 

@@ -185,8 +185,8 @@ def _exponentiate(nodes: np.ndarray, edges: np.ndarray, dtype: type) -> tuple:
     """Return exp(nodes - max), exp(edges - max), the maxima at each position, and a bound on growth.
 
     No maximum is subtracted from moderate float32 scores: the loops detect underflow, given the bound on the
-    factor by which a step can multiply a number. A shared table is exponentiated in float64, since its rounding
-    errors would add up over the steps.
+    factor by which a step can multiply a number. A shared table is exponentiated in float64, since its
+    rounding errors would add up over the steps.
     """
     tops, growth = np.zeros(nodes.shape[:2]), 1.0
     if dtype == np.float32 and (highest := nodes.max()) <= MODERATE_SCORE:

@@ -105,7 +105,7 @@ class GraphPolytope(Polytope):
         return self.graph.unflatten(*self.graph.flatten(scores))
 
     def _best_on_forest(self, theta: Parts) -> tuple[Float[Tensor, " B"], Int[Tensor, "B N"]]:
-        """Return the score of the best labelling of each example of a graph without loops, and the labelling."""
+        """Return the score of each example's best labelling, and the labelling, for a graph without loops."""
         cells, entries = self.graph.flatten(theta)
         check_scores(cells, entries)
         scores, labels = best_labellings(self.graph, cells, entries)
@@ -125,7 +125,8 @@ class GraphPolytope(Polytope):
         expected = [batch, self.graph.num_nodes]
         if list(labels.shape) != expected or labels.is_floating_point():
             raise ValueError(
-                f"labels must be integers of shape {expected}, got {labels.dtype} of shape {list(labels.shape)}"
+                f"labels must be integers of shape {expected}, "
+                f"got {labels.dtype} of shape {list(labels.shape)}"
             )
         counts = torch.tensor(self.graph.label_counts, device=labels.device)
         invalid = ((labels < 0) | (labels >= counts)).nonzero().tolist()

@@ -28,8 +28,9 @@ from gspen_ner.polytopes.polytope import POLYTOPES, Messages
 
 Cuts = TypeVar("Cuts")
 
-# The linear problem is solved with scores scaled to this spread, in units of the entropy's weight: the largest
-# for which message passing needs no log space. Increasing it in stages was tried and gave no better results.
+# The linear problem is solved with scores scaled to this spread, in units of the entropy's weight: the
+# largest for which message passing needs no log space. Increasing it in stages was tried and gave no better
+# results.
 _SHARPNESS = 240.0
 
 
@@ -47,9 +48,9 @@ class LocalPolytope(GraphPolytope):
         oracle: method that maximises linear scores on a graph with loops; a forest always uses exact
             max-product. `lp`: linear programming (HiGHS), the exact maximum, some milliseconds per
             example. `messages`: message passing with little entropy, rounded to a point near the maximum; the
-            gap at temperature 0 is then only an estimate. `cut`: minimum cuts, the exact maximum in a fraction
-            of a millisecond per example, for binary variables and pairwise factors only. With `messages` and
-            `cut`, examples with forbidden entries use linear programming.
+            gap at temperature 0 is then only an estimate. `cut`: minimum cuts, the exact maximum in a
+            fraction of a millisecond per example, for binary variables and pairwise factors only. With
+            `messages` and `cut`, examples with forbidden entries use linear programming.
         oracle_sweeps: maximum number of sweeps of the oracle `messages`.
 
     Example:

@@ -109,7 +109,7 @@ class Polytope(ABC):
         return self.vertex(self.argmax(theta), theta)
 
     def expand(self, scores: Parts) -> Parts:
-        """Return scores in the layout whose marginals determine the entropy: on a chain, edges per position."""
+        """Return scores in the layout whose marginals determine the entropy: on a chain, a table per edge."""
         return scores
 
     def score(self, theta: Parts, labels: Int[Tensor, "B N"]) -> Float[Tensor, " B"]:

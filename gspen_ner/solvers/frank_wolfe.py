@@ -104,7 +104,7 @@ class FrankWolfe:
     def finish(
         self, objective: Objective, state: FrankWolfeState
     ) -> tuple[Parts, Parts, Float[Tensor, " B"]]:
-        """Return theta (the linearised scores at the iterate, divided by a positive temperature), p and F(p)."""
+        """Return theta (the linearised scores at the iterate, divided by the temperature), p and F(p)."""
         theta = (objective.linear + state.term_grad) * (1 / (objective.temperature or 1.0))
         return theta, state.marginals, state.value
 
@@ -117,7 +117,7 @@ class FrankWolfe:
         slope = objective.linear + term_grad
         value = objective.linear.dot(marginals) + term
         if tau > 0:
-            entropy, entropy_grad = _entropy_and_grad(objective, marginals)
+            entropy, entropy_grad = value_and_gradient(polytope.entropy, marginals)
             value = value + tau * entropy
         if tau > 0 and self.oracle == "smooth":
             target = polytope.marginals(slope * (1 / tau), messages)
@@ -136,8 +136,3 @@ class FrankWolfe:
             target=target,
             curvature=torch.ones_like(value),
         )
-
-
-def _entropy_and_grad(objective: Objective, marginals: Parts) -> tuple[Float[Tensor, " B"], Parts]:
-    entropy, gradient = value_and_gradient(objective.polytope.entropy, marginals)
-    return entropy.detach(), gradient

@@ -1,4 +1,4 @@
-"""NLStruct's own inference: a saddle point in marginals, slack and multipliers, by Chambolle and Pock's steps.
+"""NLStruct's own inference: a saddle point in marginals, slack and multipliers, by primal-dual steps.
 
     min_lambda max_{y, p in M}  T'(y) + <lambda, f * p - y> + <cost, p> + temperature * H(p)
 
@@ -6,9 +6,9 @@
     y      <- y + eta (grad T'(y) - lambda)
     p      <- argmax <lambda * f + cost, p> + temperature * H(p) - KL(p, p_before) / eta
 
-The result is the average of p over the last iterations, as in NLStruct's paper. T' need not be concave, so
-convergence is not guaranteed. The gap is the distance from the constraint y = f * p and from the optimality
-of the slack, grad T'(y) = lambda.
+The steps are those of Chambolle and Pock. The result is the average of p over the last iterations, as in
+NLStruct's paper. T' need not be concave, so convergence is not guaranteed. The gap is the distance from the
+constraint y = f * p and from the optimality of the slack, grad T'(y) = lambda.
 """
 
 from __future__ import annotations

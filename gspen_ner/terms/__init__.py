@@ -1,6 +1,7 @@
 """Global terms T(f, p): differentiable scores of whole label sequences, or of whole documents.
 
-Each module of this room that defines a term registers it in `TERMS`, and is found by itself.
+Every module in this folder is imported automatically, so a term that registers itself in `TERMS` is available
+by its name in recipes.
 """
 
 import importlib

@@ -1,9 +1,9 @@
-"""A global term without a length: a convolution over the label marginals, summed over the sentence.
+"""A global term for sentences of any length: a convolution over the label marginals, summed over positions.
 
     T(p) = sum_t w' softplus(sum_k W_k p_{t+k} + b)
 
-It scores patterns of labels a few tokens wide, beyond the pairs that a chain sees, anywhere in a
-sentence. The output weights start at zero, so a new term changes nothing.
+It scores patterns of labels a few tokens wide, beyond the pairs that a chain scores, anywhere in a sentence.
+The output weights start at zero, so a new term changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 @TERMS.register("convolution", given=["num_labels"])
 class Convolution(GlobalTerm):
-    """Scores windows of label marginals.
+    """Score windows of label marginals by filters.
 
     Args:
         num_labels: number of labels of each node.
@@ -44,9 +44,9 @@ class Convolution(GlobalTerm):
 
     @staticmethod
     def check_options(options: Mapping[str, Any]) -> None:
-        """Refuse windows without a middle."""
+        """Raise a ValueError for windows without a middle."""
         if options["width"] % 2 == 0:
-            raise ValueError(f"width must be odd, so that a window has a middle; got {options['width']}")
+            raise ValueError(f"width must be odd, so that a window has a middle, got {options['width']}")
 
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None

@@ -1,15 +1,15 @@
-"""Which tokens of a document have to do with each other, and in what way.
+"""Relations between the tokens of a document.
 
-    relation                tokens are related if they have an upper-case letter, stand in one document, and
-    word                    are the same word, whatever its case ("Paris" and "PARIS")
-    word_and_next           ... before the same word ("Paris Match" twice)
-    previous_and_word       ... behind the same word
-    slot                    look alike, and so do their neighbours: rows of a table, lists, datelines
-    wide_slot               ... and their neighbours' neighbours too
-    shape                   look alike
+    relation                tokens with an upper-case letter in the same document are related if they
+    word                    are the same word in any case ("Paris" and "PARIS")
+    word_and_next           ... followed by the same word ("Paris Match" twice)
+    previous_and_word       ... preceded by the same word
+    slot                    have the same shape, and neighbours of the same shapes: tables, lists, datelines
+    wide_slot               ... and also their neighbours' neighbours
+    shape                   have the same shape
 
-Words look alike that have the same shape: "Xx" for words with some upper-case letters, "XX" for words with
-no others, and for all other words themselves, with numbers read as 0.
+The shape of a word is "Xx" if some letters are upper case, "XX" if all are, and otherwise the word itself,
+with each number replaced by 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-_MARGIN = 2  # shapes beyond each end of a sentence
+_MARGIN = 2  # number of empty shapes before and after a sentence
 
 RELATIONS: dict[str, Callable[[Sequence[str], Sequence[str], int], Hashable]] = {
     "word": lambda words, shapes, at: words[at],
@@ -33,16 +33,16 @@ RELATIONS: dict[str, Callable[[Sequence[str], Sequence[str], int], Hashable]] = 
     "wide_slot": lambda words, shapes, at: tuple(shapes[at + _MARGIN - 2 : at + _MARGIN + 3]),
     "shape": lambda words, shapes, at: shapes[at + _MARGIN],
 }
-"""What related tokens have in common, by words in lower case, shapes with a margin, and position."""
+"""For each relation, the value that related tokens share, given lower-case words, shapes and a position."""
 Relation = Literal[tuple(RELATIONS)]  # type: ignore[valid-type]
 
 
 def match_mentions(
     sentences: Sequence[Sequence[str]], documents: Sequence[int] | Int[Tensor, " B"]
 ) -> Int[Tensor, "B N R"]:
-    """Number the tokens of a batch: equal numbers for tokens that are related, by each of RELATIONS.
+    """Return numbers of the tokens of a batch for each of `RELATIONS`, equal for related tokens.
 
-    A token that is related to none, such as "paris", and padding have the number -1.
+    Tokens that are never related, such as "paris", and padding have the number -1.
 
     Example:
         >>> match_mentions([["Paris", "won"], ["PARIS", "Saint-Germain"]], documents=[0, 0])[..., 0]
@@ -59,35 +59,32 @@ def match_mentions(
 def mention_numbers(
     sentences: Sequence[Sequence[str]], documents: Sequence[int] | Int[Tensor, " B"]
 ) -> list[list[tuple[int, ...]]]:
-    """The same for any number of sentences, without padding."""
+    """Return the numbers of `match_mentions` for each token of each sentence, without padding."""
     if len(sentences) != len(documents):
-        raise ValueError(f"{len(sentences)} sentences but {len(documents)} document numbers")
+        raise ValueError(
+            f"documents must have a number for each of {len(sentences)} sentences, got {len(documents)}"
+        )
     known: dict[str, dict[Hashable, int]] = {name: {} for name in RELATIONS}
-    none = (-1,) * len(RELATIONS)
 
-    def number(seen: dict[Hashable, int], document: int, common: Hashable) -> int:
-        return -1 if common is None else seen.setdefault((document, common), len(seen))
+    def number(name: str, document: int, shared: Hashable) -> int:
+        return -1 if shared is None else known[name].setdefault((document, shared), len(known[name]))
 
-    found = []
+    result = []
     for tokens, document in zip(sentences, map(int, documents), strict=True):
         words = [token.lower() for token in tokens]
         shapes = [""] * _MARGIN + [shape_of(token) for token in tokens] + [""] * _MARGIN
-        found.append(
-            [
-                tuple(
-                    number(known[name], document, key(words, shapes, at)) for name, key in RELATIONS.items()
-                )
-                if token != words[at]
-                else none
-                for at, token in enumerate(tokens)
-            ]
-        )
-    return found
+        numbers = [(-1,) * len(RELATIONS)] * len(tokens)
+        for at, token in enumerate(tokens):
+            if token != words[at]:
+                shared = ((name, value(words, shapes, at)) for name, value in RELATIONS.items())
+                numbers[at] = tuple(number(name, document, value) for name, value in shared)
+        result.append(numbers)
+    return result
 
 
 @lru_cache(maxsize=100_000)
 def shape_of(token: str) -> str:
-    """What a word looks like.
+    """Return the shape of a word.
 
     Example:
         >>> [shape_of(token) for token in ["Paris", "PARIS", "beat", "12-3"]]

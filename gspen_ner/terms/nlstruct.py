@@ -1,10 +1,10 @@
-"""NLStruct (Graber et al. 2018): a nonlinear function of the scores that a labelling collects.
+"""NLStruct (Graber et al. 2018): a nonlinear function of the products of scores and marginals.
 
     F(p) = T'(f * p)          *: entry by entry                          (the paper's section 2, NLStruct)
 
-As a term beside the linear score it is `T(f, p) = T'(f * p) - <f, p>`, so that every solver runs on it
-unchanged and starts at the base model's marginals; `SaddlePoint` is NLStruct's own. T' is a perceptron that
-starts, as its authors have it, from an identity and a sum: sum softplus(f * p).
+The term is `T(f, p) = T'(f * p) - <f, p>`, because solvers add the linear score; so each of them can be used,
+and starts at the base model's marginals. `SaddlePoint` is NLStruct's own solver. T' is a perceptron that
+starts, as its authors propose, as sum softplus(f * p).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 @TERMS.register("nlstruct", given=["num_labels", "num_nodes", "num_edges"])
 class NLStruct(GlobalTerm):
-    """`T'(f * p) - <f, p>` over nodes and edges.
+    """Score nodes and edges by `T'(f * p) - <f, p>`.
 
     Args:
         num_labels: number of labels of each node.
@@ -63,29 +63,27 @@ class NLStruct(GlobalTerm):
         return value - linear, self.collect(potentials, slopes.map(lambda slope: slope - 1))
 
     def collect(self, potentials: Parts, marginals: Parts) -> Parts:
-        """The product f * p; forbidden entries (-inf) collect nothing."""
+        """Return the product f * p, zero for forbidden entries (-inf)."""
         scores = potentials.map(lambda tensor: torch.where(torch.isneginf(tensor), 0.0, tensor))
         if marginals.edges is None or scores.edges is None:
             return Parts(scores.nodes * marginals.nodes)
         return Parts(scores.nodes * marginals.nodes, scores.edges * marginals.edges)
 
     def transform_and_grad(self, collected: Parts) -> tuple[Float[Tensor, " B"], Parts]:
-        """T' and its gradient at any values, not only at f * p."""
+        """Return T' and its gradient at any values, not only at f * p."""
         value, grad = self.mlp.value_and_grad(self.flatten(collected))
         return value, self.unflatten(grad, collected)
 
     def flatten(self, parts: Parts) -> Float[Tensor, "B size"]:
-        """Nodes and edges in one row an example."""
+        """Return nodes and edges in one row per example."""
         flat = torch.cat([part.flatten(1) for part in parts.tensors()], 1)
         if flat.shape[1] != self.mlp.input.in_features:
-            raise ValueError(
-                f"the term is made for {self.mlp.input.in_features} entries, got {flat.shape[1]}"
-            )
+            raise ValueError(f"the term needs {self.mlp.input.in_features} entries, got {flat.shape[1]}")
         return flat
 
     @staticmethod
     def unflatten(flat: Float[Tensor, "B size"], like: Parts) -> Parts:
-        """The way back."""
+        """Return rows as nodes and edges; the inverse of `flatten`."""
         sizes = [part[0].numel() for part in like.tensors()]
         pieces = iter(flat.split(sizes, 1))
         return like.map(lambda part: next(pieces).reshape(part.shape))

@@ -2,11 +2,10 @@
 
     T(f, p) = w' softplus(W [dropout(p); dropout(f)] + b)
 
-Inputs are laid out position by position and padded with zeros to `max_length`; since zeros add nothing,
-only the columns of W that a batch reaches are multiplied. A sentence longer than `max_length` is cut
-into consecutive windows of that length and its score is the sum of theirs: never an error, and the same
-function as the paper's for every sentence that fits. The output weights start at zero, so a new term
-leaves its base model's predictions as they are.
+Inputs are ordered by position and padded with zeros to `max_length`. As zeros add nothing, only the columns
+of W that a batch uses are multiplied. A sentence longer than `max_length` is divided into consecutive windows
+of that length, and its score is the sum of their scores; for other sentences, the term is the paper's. The
+output weights start at zero, so a new term does not change the base model's predictions.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DEFAULT_LENGTH = 128
 
 @TERMS.register("padded_mlp", given=["num_labels"])
 class PaddedMLP(GlobalTerm):
-    """Scores a sentence's marginals by an MLP of fixed input size.
+    """Score a sentence's marginals by an MLP of fixed input size.
 
     Args:
         num_labels: number of labels of each node.
@@ -41,7 +40,7 @@ class PaddedMLP(GlobalTerm):
     Example:
         >>> term = PaddedMLP(num_labels=3, max_length=5, hidden=8)
         >>> marginals = Parts(torch.full((1, 7, 3), 1 / 3))
-        >>> term(marginals, marginals, Context.of_lengths(torch.tensor([7]), 7))  # longer than 5: windowed
+        >>> term(marginals, marginals, Context.of_lengths(torch.tensor([7]), 7))  # two windows
         tensor([0.], grad_fn=<SumBackward1>)
     """
 
@@ -80,7 +79,7 @@ class PaddedMLP(GlobalTerm):
     def value_and_grad(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> tuple[Float[Tensor, " B"], Parts]:
-        """In closed form, which takes less than half the time of autograd."""
+        """Return both in closed form, in less than half the time of autograd."""
         hidden, reached = self._hidden(potentials, marginals, context, noise)
         value = (self.output(nn.functional.softplus(hidden)).squeeze(-1) * reached).sum(1)
         slopes = torch.sigmoid(hidden) * self.output.weight * reached[..., None]
@@ -99,18 +98,18 @@ class PaddedMLP(GlobalTerm):
     def _hidden(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise
     ) -> tuple[Float[Tensor, "B windows hidden"], Bool[Tensor, "B windows"]]:
-        """What goes into the softplus, and which windows a sentence reaches."""
+        """Return the input of the softplus, and a mask of the windows in which a sentence has tokens."""
         inputs = self._inputs(potentials, marginals)
         if noise is not None:
             inputs = inputs * noise
         batch, length, width = inputs.shape
-        rest = -length % self.max_length if length > self.max_length else 0  # of the last window
+        rest = -length % self.max_length if length > self.max_length else 0  # padding of the last one
         inputs = nn.functional.pad(inputs, (0, 0, 0, rest)) if rest else inputs
         windows = inputs.reshape(batch, -1, min(length, self.max_length) * width)
         hidden = windows @ self.input.weight[:, : windows.shape[-1]].mT + self.input.bias
         if self.counts is not None:
             if marginals.edges is None:
-                raise ValueError("the term reads expected transitions: the marginals have no edges")
+                raise ValueError("the term needs expected transitions, got marginals without edges")
             hidden = hidden + self.counts(marginals.edges.sum(1).flatten(1))[:, None]
         reached = nn.functional.pad(context.mask, (0, rest))
         return hidden, reached.view(batch, hidden.shape[1], -1).any(2)
@@ -123,10 +122,10 @@ class PaddedMLP(GlobalTerm):
         return keep.bernoulli() / (1 - self.dropout)
 
     def _inputs(self, potentials: Parts, marginals: Parts) -> Float[Tensor, "B N width"]:
-        """What is read at each position; forbidden labels (-inf) read as zero."""
+        """Return the inputs at each position, with zero for the potential of a forbidden label (-inf)."""
         length, num_labels = marginals.nodes.shape[1:]
         if num_labels != self.num_labels:
-            raise ValueError(f"the term is made for {self.num_labels} labels, got {num_labels}")
+            raise ValueError(f"the term needs marginals of {self.num_labels} labels, got {num_labels}")
         inputs = [marginals.nodes]
         if self.read_potentials:
             finite = torch.isfinite(potentials.nodes) & (marginals.nodes.sum(-1, keepdim=True) > 0)
@@ -134,6 +133,6 @@ class PaddedMLP(GlobalTerm):
         if self.edge_inputs == "positions":
             edges = marginals.edges
             if edges is None or edges.shape[1] != length - 1:
-                raise ValueError("the term reads edge marginals per position: use potentials.per_position()")
+                raise ValueError("the term needs edge marginals per position; use potentials.per_position()")
             inputs.append(nn.functional.pad(edges.flatten(2), (0, 0, 0, 1)))
         return torch.cat(inputs, -1)

@@ -20,7 +20,7 @@ from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 @TERMS.register("region_mlp", given=["num_labels", "num_nodes", "num_edges"])
 class RegionMLP(GlobalTerm):
-    """Scores the marginals of all nodes, and of all edges if there are any, by an MLP.
+    """Score the marginals of all nodes, and of all edges if there are any, by an MLP.
 
     Args:
         num_labels: number of labels of each node.
@@ -74,7 +74,7 @@ class RegionMLP(GlobalTerm):
         inputs = [marginals.nodes[..., self.first :].flatten(1)]
         if self.entries:
             if marginals.edges is None:
-                raise ValueError("the term reads edge marginals: the marginals have none")
+                raise ValueError("the term needs edge marginals, got marginals without edges")
             inputs.append(marginals.edges.flatten(1))
         if self.read_potentials:
             nodes = potentials.nodes[..., self.first :]
@@ -82,7 +82,7 @@ class RegionMLP(GlobalTerm):
         joined = torch.cat(inputs, 1)
         if joined.shape[1] != self.mlp.input.in_features:
             raise ValueError(
-                f"the term is made for {self.mlp.input.in_features} inputs, got {joined.shape[1]}: "
+                f"the term needs {self.mlp.input.in_features} inputs, got {joined.shape[1]}: "
                 f"nodes {list(marginals.nodes.shape)}, edges "
                 f"{None if marginals.edges is None else list(marginals.edges.shape)}"
             )

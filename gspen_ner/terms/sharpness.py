@@ -1,9 +1,9 @@
-"""Sharpness: the least that a global term can learn, one number; a control for all the others.
+"""Sharpness: a global term with a single weight, as a control for all others.
 
     T(p) = a / 2 sum_i |p_i|^2
 
-With a > 0 every node is rewarded for being sure of its label, whichever it is. Any term can learn this, and
-it lowers the training loss: what another term gains has to be more than this one does.
+With a > 0, every node is rewarded for a certain label, whichever it is. Any term can learn this, and it
+lowers the training loss; so another term is useful only if it gains more than this one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 @TERMS.register("sharpness", given=["num_labels"])
 class Sharpness(GlobalTerm):
-    """Rewards (or punishes) sure marginals, by one learned weight.
+    """Reward (or punish) certain marginals by one learned weight.
 
     Args:
-        num_labels: number of labels of each node; not used.
+        num_labels: number of labels of each node; has no effect.
 
     Example:
         >>> marginals = Parts(torch.full((1, 2, 4), 1 / 4))

@@ -11,11 +11,11 @@ class SoftplusMLP(nn.Module):
     """A scalar function of a vector.
 
     Args:
-        size: of the vector.
-        hidden: hidden units.
+        size: length of the vector.
+        hidden: number of hidden units.
 
     Example:
-        >>> SoftplusMLP(4, hidden=3)(torch.ones(2, 4))  # the output weights of a new one are zero
+        >>> SoftplusMLP(4, hidden=3)(torch.ones(2, 4))  # a new one has output weights of zero
         tensor([0., 0.], grad_fn=<SqueezeBackward1>)
     """
 
@@ -28,14 +28,14 @@ class SoftplusMLP(nn.Module):
         nn.init.zeros_(self.output.weight)
 
     def forward(self, inputs: Float[Tensor, "B size"]) -> Float[Tensor, " B"]:
-        """The value of each row."""
+        """Return the value of each row."""
         return self.output(nn.functional.softplus(self.input(inputs))).squeeze(-1)
 
     @torch.no_grad()
     def value_and_grad(
         self, inputs: Float[Tensor, "B size"]
     ) -> tuple[Float[Tensor, " B"], Float[Tensor, "B size"]]:
-        """Values and their gradients in the inputs, in closed form."""
+        """Return the values and their gradients in the inputs, in closed form."""
         hidden = self.input(inputs)
         value = self.output(nn.functional.softplus(hidden)).squeeze(-1)
         return value, (torch.sigmoid(hidden) * self.output.weight) @ self.input.weight

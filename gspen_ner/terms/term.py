@@ -1,10 +1,10 @@
-"""What a global term is: a module that scores the marginals of each example of a batch.
+"""The base class of global terms: modules that score the marginals of each example of a batch.
 
     F(p) = <f, p> + T(f, p) + temperature * H(p)                  (the paper's section 3.1)
 
-A term never decides about its own randomness: `draw_noise` makes it once, and the same noise then goes
-to every evaluation of a batch, so that inference and the loss see one and the same function. Noise is a
-tensor, or a tuple of such, whose first axis is the batch, or None.
+A term draws random numbers only in `draw_noise`, once for a batch. The same noise is then given to all
+evaluations of the batch, so that inference and loss use the same function. Noise is None, a tensor whose
+first axis is the batch, or a tuple of noise.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Noise = Any
 
 @dataclass(frozen=True)
 class Context:
-    """What a term may know of a batch besides its scores.
+    """Information about a batch, besides its scores, that a term can use.
 
     Args:
         mask: `[B, N]`, True where an example has a variable.
-        documents: `[B]`, equal numbers for sentences of one document; None if each stands alone.
-        mentions: `[B, N, R]`, equal numbers for tokens of a document that are related in one of R ways, -1
-            for those that are not; see `match_mentions`.
+        documents: `[B]`, equal numbers for sentences of the same document; None if each is by itself.
+        mentions: `[B, N, R]`, for each of R relations, equal numbers for related tokens of a document, and -1
+            for tokens without relation; see `match_mentions`.
 
     Example:
         >>> Context.of_lengths(torch.tensor([3, 1]), positions=3).mask
@@ -46,37 +46,30 @@ class Context:
 
     def __post_init__(self) -> None:
         if self.mentions is not None and self.documents is None:
-            raise ValueError("mentions couple sentences: say by `documents` which belong together")
+            raise ValueError("mentions couple the sentences of a document; give `documents` as well")
 
     @classmethod
     def of_lengths(cls, lengths: Int[Tensor, " B"], positions: int) -> Context:
-        """The context of sentences of which only the lengths are known."""
+        """Return the context of sentences without documents, given their lengths."""
         return cls(torch.arange(positions, device=lengths.device) < lengths[:, None])
 
     def select(self, rows: Int[Tensor, " K"]) -> Context:
-        """Some examples of the batch; whole documents only."""
+        """Return the context of some examples, which must be whole documents."""
         return self._map(lambda tensor: tensor[rows])
 
     @staticmethod
     def join(batches: Sequence[Context]) -> Context:
         """Return several batches as one."""
-
-        def column(name: str) -> Any:
-            values = [getattr(batch, name) for batch in batches]
-            return None if values[0] is None else torch.cat(values)
-
-        return Context(column("mask"), column("documents"), column("mentions"))
+        columns = zip(*((batch.mask, batch.documents, batch.mentions) for batch in batches), strict=True)
+        return Context(*(None if column[0] is None else torch.cat(column) for column in columns))
 
     def detach(self) -> Context:
-        """The same context, usable by autograd also inside `inference_mode`."""
+        """Return the same context in tensors that autograd can save, also inside `inference_mode`."""
         return self._map(outside_graph)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Context:
-        return Context(
-            function(self.mask),
-            None if self.documents is None else function(self.documents),
-            None if self.mentions is None else function(self.mentions),
-        )
+        columns = self.mask, self.documents, self.mentions
+        return Context(*(None if column is None else function(column) for column in columns))
 
 
 class GlobalTerm(nn.Module, ABC):
@@ -99,17 +92,16 @@ class GlobalTerm(nn.Module, ABC):
     def forward(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> Float[Tensor, " B"]:
-        """The score of each example's marginals (or of its share in its document's score)."""
+        """Return the score of each example's marginals (its share of its document's score)."""
 
     def value_and_grad(
         self, potentials: Parts, marginals: Parts, context: Context, noise: Noise = None
     ) -> tuple[Float[Tensor, " B"], Parts]:
-        """The score and its gradient in the marginals, edges None where they are not read.
+        """Return the score and its gradient in the marginals, without edges if the term does not read them.
 
-        By autograd; a term may override it by something faster.
+        They are computed by autograd; a term can override this method by a faster one.
         """
-        value, gradient = self.differentiate(potentials, marginals, context, noise)
-        return value.detach(), gradient
+        return self.differentiate(potentials, marginals, context, noise)
 
     def differentiate(
         self,
@@ -119,24 +111,21 @@ class GlobalTerm(nn.Module, ABC):
         noise: Noise = None,
         create_graph: bool = False,
     ) -> tuple[Float[Tensor, " B"], Parts]:
-        """Return the score and its gradient in the marginals by autograd.
-
-        With `create_graph` both stay differentiable in the term's parameters.
-        """
+        """Return the score and its gradient in the marginals by autograd; see `value_and_gradient`."""
         read = Parts(marginals.nodes) if self.edge_inputs == "none" else marginals
         return value_and_gradient(lambda p: self(potentials, p, context, noise), read, create_graph)
 
     @classmethod
     def fitted_options(cls, options: dict[str, Any], longest: int) -> dict[str, Any]:
-        """Return the options of a new term for training data whose longest sentence has so many tokens."""
+        """Return the options of a new term, given the number of tokens of the longest training sentence."""
         return options
 
     def draw_noise(self, potentials: Parts, context: Context) -> Noise:
-        """Dropout masks for one batch; None for a term without dropout."""
+        """Return dropout masks for one batch; None for a term without dropout."""
         return None
 
     def groups(self, context: Context) -> Int[Tensor, " B"] | None:
-        """Which examples the term couples (equal numbers), or None if it scores each by itself."""
+        """Return equal numbers for examples that the term couples; None if it scores each by itself."""
         return None
 
     def __add__(self, other: GlobalTerm) -> TermSum:
@@ -164,13 +153,15 @@ class TermSum(GlobalTerm):
             raise ValueError("a sum of terms needs at least one term")
         layouts = {term.edge_inputs for term in terms} - {"none"}
         if len(layouts) > 1:
-            raise ValueError(f"terms of one sum read edge marginals in different layouts: {sorted(layouts)}")
+            raise ValueError(
+                f"terms of one sum must read edge marginals in the same layout, got {sorted(layouts)}"
+            )
         self.summands = nn.ModuleList(terms)
         self.edge_inputs = layouts.pop() if layouts else "none"
 
     @property
     def terms(self) -> list[GlobalTerm]:
-        """The summands."""
+        """The terms that are added."""
         return cast(list[GlobalTerm], list(self.summands))
 
     def forward(
@@ -188,12 +179,12 @@ class TermSum(GlobalTerm):
     def groups(self, context: Context) -> Int[Tensor, " B"] | None:
         coupled = [groups for term in self.terms if (groups := term.groups(context)) is not None]
         if any(not torch.equal(groups, coupled[0]) for groups in coupled):
-            raise ValueError("terms of one sum couple the examples in different ways")
+            raise ValueError("terms of one sum must couple the same examples")
         return coupled[0] if coupled else None
 
 
 def select_noise(noise: Noise, rows: Int[Tensor, " K"]) -> Noise:
-    """The noise of some examples of a batch."""
+    """Return the noise of some examples of a batch."""
     if isinstance(noise, tuple):
         return tuple(select_noise(part, rows) for part in noise)
     return None if noise is None else noise[rows]

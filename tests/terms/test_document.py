@@ -200,7 +200,7 @@ def test_other_documents_have_other_numbers(relation):
 
 
 def test_mentions_for_another_number_of_documents_are_refused():
-    with pytest.raises(ValueError, match="2 sentences but 3 document numbers"):
+    with pytest.raises(ValueError, match="each of 2 sentences, got 3"):
         match_mentions([["Rome"], ["Paris"]], [0, 0, 1])
 
 

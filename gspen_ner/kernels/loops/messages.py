@@ -20,7 +20,7 @@ WIDTH = 64
 
 @compiled
 def shift_tables(tables, graph, factor_numbers, spread):
-    """Divide tables by the counting numbers, subtract their maxima, and fill the largest spread of a table."""
+    """Divide tables by counting numbers, subtract their maxima, and fill the largest spread of a table."""
     width = tables.shape[1]
     top, low = np.empty(width), np.empty(width)
     for factor in range(len(factor_numbers)):
@@ -57,8 +57,8 @@ def pass_messages(
 ):
     """Sweep over the nodes in the given order until beliefs change by less than the tolerance.
 
-    Fills `messages` and `beliefs`; unless the sweeps are exact, beliefs are recomputed from the last messages.
-    Returns the number of sweeps.
+    Fills `messages` and `beliefs`; unless the sweeps are exact, beliefs are recomputed from the last
+    messages. Returns the number of sweeps.
     """
     width = tables.shape[1]
     largest, widest = 1, 1
@@ -143,8 +143,8 @@ def _scale(rows, start, stop, work):
 def _believe(node, cells, inbox, belief, work, graph, factor_numbers, total, chunk):
     """Fill the first rows of `belief` with the node's belief, scaled to a largest entry of one.
 
-    Logarithms are taken of products of at most `chunk` messages, which cannot underflow. The products are kept
-    in the other rows of `belief`.
+    Logarithms are taken of products of at most `chunk` messages, which cannot underflow. The products are
+    kept in the other rows of `belief`.
     """
     width = cells.shape[1]
     first = graph.cell_starts[node]

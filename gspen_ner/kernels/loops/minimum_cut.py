@@ -4,9 +4,9 @@
                                         - sum_ij c_ij [x_i == x_j]     where it repels
 
 Each variable i has two nodes in a network: node i for x_i and node `count` + i for its negation; nodes on the
-source's side are true. A repelling pair connects each variable to the negation of the other, so all connections
-attract, and the minimum cut is the exact solution of the linear program. A variable has a definite label if
-exactly one of its two nodes is true, and belief 1/2 in each label otherwise.
+source's side are true. A repelling pair connects each variable to the negation of the other, so all
+connections attract, and the minimum cut is the exact solution of the linear program. A variable has a
+definite label if exactly one of its two nodes is true, and belief 1/2 in each label otherwise.
 """
 
 import numpy as np
@@ -20,9 +20,9 @@ _ROUNDING = 1e-13  # residuals below this share of the total capacity count as z
 def halves(cells, tables, first, second, doubled, labels):
     """Solve the linear program of each example, and find a good labelling near its solution.
 
-    `cells` and `tables` are scores `[examples, ...]` of nodes and pairs; `first` and `second` are the nodes of
-    each pair. Fills `doubled` with twice the belief in label 1 (0, 1 or 2), and `labels` with a labelling that
-    no change of one variable improves.
+    `cells` and `tables` are scores `[examples, ...]` of nodes and pairs; `first` and `second` are the nodes
+    of each pair. Fills `doubled` with twice the belief in label 1 (0, 1 or 2), and `labels` with a labelling
+    that no change of one variable improves.
     """
     count = doubled.shape[1]
     size = 2 * count + 2
@@ -42,7 +42,7 @@ def halves(cells, tables, first, second, doubled, labels):
 
 @compiled
 def _network(cells, tables, first, second, residual, fields, ties):
-    """Fill the capacities, and fields and ties with energy(x) = fields x + x' ties x / 2; return their total."""
+    """Fill capacities, and fields and ties with energy(x) = fields x + x' ties x / 2; return their total."""
     count, size = len(fields), len(residual)
     source, sink = size - 2, size - 1
     residual[:] = 0.0
@@ -121,7 +121,7 @@ def _block(residual, level, arc, path, least):
 
 @compiled
 def _push(residual, path, depth, least):
-    """Push the largest possible flow along the path; return the depth at which its first saturated arc starts."""
+    """Push the largest possible flow along the path; return the depth of its first saturated arc."""
     flow = np.inf
     for step in range(depth):
         flow = min(flow, residual[path[step], path[step + 1]])
@@ -136,7 +136,7 @@ def _push(residual, path, depth, least):
 
 @compiled
 def _round(doubled, fields, ties, labels):
-    """Fill definite labels, 0 for other variables, then change single labels while that improves the score."""
+    """Fill definite labels, 0 for others, then change single labels while that improves the score."""
     count = len(labels)
     for node in range(count):
         labels[node] = doubled[node] // 2

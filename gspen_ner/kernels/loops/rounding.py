@@ -2,9 +2,9 @@
 
     b_p ~ table * product of its messages
 
-Entries are scaled down where a marginal exceeds the belief of its node; then, the product of the missing masses
-is added. The result is in the local polytope, also if message passing has not converged. The arrays are those
-of `messages`.
+Entries are scaled down where a marginal exceeds the belief of its node; then, the product of the missing
+masses is added. The result is in the local polytope, also if message passing has not converged. The arrays
+are those of `messages`.
 """
 
 import numpy as np

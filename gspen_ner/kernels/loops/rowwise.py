@@ -14,7 +14,10 @@ from gspen_ner.kernels.loops.compiled import compiled
 def scaled_forward_backward(
     weights, tables, tops, lengths, start, stop, want, risk_limit, log_z, marginals, pairs, trusted
 ):
-    """Do the same as in `interleaved`, for tables [B or 1, T-1 or 1, L, L]; pairs may be the tables themselves."""
+    """Run forward-backward as in `interleaved`, for tables [B or 1, T-1 or 1, L, L].
+
+    Pairs may be the tables themselves.
+    """
     _, length, labels = weights.shape
     alpha = np.empty((length, labels), weights.dtype)
     scale = np.empty(length, weights.dtype)
