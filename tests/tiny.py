@@ -3,13 +3,9 @@
 import gc
 import json
 import logging
-from contextlib import contextmanager
-from pathlib import Path
 
-import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from gspen_ner.cli import app
@@ -18,6 +14,9 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.labels import Labels
 from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.scorers import Vocabulary
+from tests.helpers import Killed, content_of, killed_at, same_weights, weights_of
+
+__all__ = ["Killed", "content_of", "killed_at", "same_weights", "weights_of"]
 
 gc.freeze()  # accelerate collects garbage after every training: what is loaded by now is none
 SENTENCES = generate_newswire(8, seed=1)
@@ -77,14 +76,6 @@ def stir(model, scale=0.3):
     return model
 
 
-def weights_of(folder):
-    return load_file(Path(folder) / "model.safetensors")
-
-
-def same_weights(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
 def gspen_ner(*arguments, text=None):
     """The command, in this process."""
     result = _RUNNER.invoke(app, [str(argument) for argument in arguments], input=text)
@@ -116,27 +107,6 @@ def train(folder, *options, **changes):
     return folder
 
 
-class Killed(BaseException):
-    """Nobody catches it: the next best thing to a kill."""
-
-
-@contextmanager
-def killed_at(owner, method, call=1):
-    """What is done inside dies when a method is called for the so-manieth time."""
-    original, calls = getattr(owner, method), []
-
-    def dying(*args, **kwargs):
-        calls.append(1)
-        if len(calls) == call:
-            raise Killed
-        return original(*args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, method, dying)
-        with pytest.raises(Killed):
-            yield
-
-
 def write_conll(file, sentences):
     """Sentences as a CoNLL file with documents."""
     lines, document = [], None
@@ -148,11 +118,6 @@ def write_conll(file, sentences):
         lines.append("")
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
-
-
-def content_of(folder):
-    """Every file of a folder with what it holds."""
-    return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def results_of(folder):

@@ -91,4 +91,4 @@ def check_different(name: str, values: tuple[Any, ...]) -> None:
 
 def options_for(component: Any, settings: Section) -> dict[str, Any]:
     """Return those entries of settings that are options of a class."""
-    return settings.model_dump(include=set(section_of(component).model_fields))
+    return {name: getattr(settings, name) for name in section_of(component).model_fields if name != "name"}

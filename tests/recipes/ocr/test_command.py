@@ -1,4 +1,4 @@
-"""`gspen-ner train ocr` as a user meets it: a tiny run of all systems and of the study."""
+"""`python -m recipes.ocr` as users run it: a tiny run of all systems and of the study of inference."""
 
 import json
 import re
@@ -6,12 +6,16 @@ import shlex
 import shutil
 
 import pytest
+import torch
 import yaml
 from PIL import Image
+from safetensors.torch import save_file
 
-from recipes.ocr import cell as ocr_cell
-from tests.recipes.ocr.test_run import SYSTEMS, TINY, times_of, write_letters
-from tests.tiny import gspen_ner, same_weights, weights_of
+from recipes.ocr.__main__ import app
+from recipes.studies import systems as study_systems
+from tests.recipes.commands import run_command
+from tests.recipes.ocr.test_study import SYSTEMS, TINY, times_of, write_letters
+from tests.helpers import same_weights, weights_of
 
 CELL = "alpha-0.3/size-60/seed-1"
 PICTURES = ("accuracy_by_alpha", "accuracy_by_size", "inference_study", "seconds_an_epoch")
@@ -20,7 +24,7 @@ PICTURES = ("accuracy_by_alpha", "accuracy_by_size", "inference_study", "seconds
 def train(letters, folder, *options, changes=()):
     chosen = [*TINY, f"data.letters={letters}", *changes]
     sets = [part for change in chosen for part in ("--set", change)]
-    return gspen_ner("train", "ocr", *sets, "--output", folder, *options)
+    return run_command(app, "ocr", *sets, "--output", folder, *options)
 
 
 def plain(text):
@@ -34,7 +38,7 @@ def letters(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(letters, tmp_path_factory):
-    """The folder of a run and what it said. Not to be changed."""
+    """Folder and output of a run; not to be changed."""
     folder = tmp_path_factory.mktemp("ocr") / "run"
     result = train(letters, folder)
     assert result.exit_code == 0, result.output
@@ -42,7 +46,7 @@ def trained(letters, tmp_path_factory):
 
 
 def tables_in(output):
-    """From the first table on, without times, which differ."""
+    """Return the output from the first table on, without times, which differ."""
     return re.sub(r"│ +[0-9]+\.[0-9]{3} │ +[0-9.]+ │", "", output[output.index("test accuracy by alpha") :])
 
 
@@ -66,7 +70,7 @@ def test_the_folder_has_everything(trained):
     assert not list(folder.rglob("*.new"))
 
 
-def test_it_says_what_it_does_and_shows_tables(trained):
+def test_it_describes_its_data_and_shows_tables(trained):
     folder, output = trained
     assert "5 words: other about which there would" in output
     for words in ("test accuracy by alpha, 60", "by training size, alpha 0.3", "what training takes"):
@@ -111,7 +115,7 @@ def test_pictures_are_pictures(trained, name):
 def test_resumed_it_trains_nothing_again(trained, letters, tmp_path, monkeypatch):
     folder = shutil.copytree(trained[0], tmp_path / "run")
     before = times_of(folder)
-    monkeypatch.setattr(ocr_cell, "train_system", None)
+    monkeypatch.setattr(study_systems, "fit", None)
     result = train(letters, folder, "--resume")
     assert result.exit_code == 0, result.output
     assert times_of(folder) == before
@@ -119,6 +123,14 @@ def test_resumed_it_trains_nothing_again(trained, letters, tmp_path, monkeypatch
         str(trained[0]), ""
     )
     assert (folder / "results.json").read_text() == (trained[0] / "results.json").read_text()
+
+
+def test_weights_of_another_version_are_refused(trained, letters, tmp_path):
+    folder = shutil.copytree(trained[0], tmp_path / "run")
+    save_file({"pairs.tables": torch.zeros(4, 26, 26)}, folder / CELL / "struct" / "model.safetensors")
+    result = train(letters, folder, "--resume")
+    assert result.exit_code == 1
+    assert "struct: expected weights of this version" in plain(result.output)
 
 
 @pytest.mark.parametrize("name", ["unary", "gspen"])
@@ -145,21 +157,21 @@ def test_another_recipe_cannot_go_on(trained, letters):
     assert "is a run of another recipe" in plain(result.output)
 
 
-def test_interrupted_it_says_how_to_go_on(letters, tmp_path, monkeypatch):
-    original, changes = ocr_cell.train_system, ["study.max_steps=[]", "systems=[]"]
+def test_interrupted_it_shows_how_to_resume(letters, tmp_path, monkeypatch):
+    original, changes = study_systems.fit, ["study.max_steps=[]", "systems=[struct]"]
 
     def interrupt(system, *args):
-        if isinstance(system, ocr_cell.GraphSystem):
+        if not isinstance(system, study_systems.UnarySystem):
             raise KeyboardInterrupt
         return original(system, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ocr_cell, "train_system", interrupt)
+        patch.setattr(study_systems, "fit", interrupt)
         result = train(letters, tmp_path / "run", changes=changes)
     assert result.exit_code == 130
     assert set(times_of(tmp_path)) == {"unary"}
-    (command,) = re.findall(r"resume with: gspen-ner (.*)", result.output)
-    result = gspen_ner(*shlex.split(command))
+    (command,) = re.findall(r"resume with: python -m recipes.ocr (.*)", result.output)
+    result = run_command(app, *shlex.split(command))
     assert result.exit_code == 0, result.output
     assert set(times_of(tmp_path)) == {"unary", "struct"}
     assert not (tmp_path / "run" / "figures" / "inference_study.png").exists()
@@ -179,9 +191,12 @@ def test_interrupted_it_says_how_to_go_on(letters, tmp_path, monkeypatch):
         ("systems=[crf]", "systems.0"),
         ("graph.inference=guess", "graph.inference"),
         ("seeds=[]", "seeds"),
+        ("seeds=[1,1]", "seeds: expected different entries, got [1, 1]"),
+        ("gspen.inference.solver.name=saddle_point", "saddle_point is for nlstruct only"),
+        ("scores.name=guess", "scores"),
     ],
 )
-def test_errors_are_said_before_anything_is_made(change, message, letters, tmp_path):
+def test_errors_come_before_anything_is_written(change, message, letters, tmp_path):
     result = train(letters, tmp_path / "run", changes=[change])
     assert result.exit_code == 1
     assert message in plain(result.output)

@@ -1,4 +1,4 @@
-"""Pictures of the OCR experiment: which are drawn, with what, and that JSON says the same."""
+"""Pictures of the OCR study: which are drawn, with which numbers, and that JSON has the same."""
 
 import json
 import subprocess
@@ -9,9 +9,9 @@ import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
-from recipes.ocr.figures import draw_figures
-from recipes.studies.over_seeds import SYSTEMS
-from tests.recipes.ocr.test_tables import RECIPE, made_up, made_up_study, result, words_of
+from recipes.ocr.report import draw_pictures
+from recipes.studies.results import SYSTEMS
+from tests.recipes.ocr.test_report import RECIPE, made_up, made_up_study, result, words_of
 
 NAMES = ("accuracy_by_alpha", "accuracy_by_size", "inference_study", "seconds_an_epoch")
 
@@ -20,7 +20,7 @@ NAMES = ("accuracy_by_alpha", "accuracy_by_size", "inference_study", "seconds_an
 def drawn(tmp_path_factory):
     """The folder of the pictures of all that there can be."""
     folder = tmp_path_factory.mktemp("figures")
-    draw_figures(RECIPE, made_up() + made_up_study(), folder)
+    draw_pictures(RECIPE, made_up() + made_up_study(), folder)
     return folder
 
 
@@ -72,9 +72,9 @@ def test_times_are_medians(drawn):
     assert [bar["name"] for bar in found["bars"]] == list(SYSTEMS.values())
     assert found["x"] == "seconds an epoch"
     for bar in found["bars"]:
-        assert bar["median"] == 0.04
+        assert (bar["value"], bar["seeds"]) == (0.04, [0.01, 0.04, 0.09])
         assert bar["standard_deviation"] == pytest.approx(np.std([0.01, 0.04, 0.09], ddof=1))
-        assert (bar["times_struct"], bar["seeds"]) == (1.0, 3)
+        assert bar["label"] == "0.04 s  (1.0 times Struct)"
 
 
 def test_the_study_has_a_panel_for_each_rule_of_steps(drawn):
@@ -100,7 +100,7 @@ def drawn_lines(results, folder):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Axes, "errorbar", watched)
-        draw_figures(RECIPE, results, folder)
+        draw_pictures(RECIPE, results, folder)
     return calls
 
 
@@ -158,7 +158,7 @@ def test_one_seed_has_no_error_bars(tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_seeds_may_differ_from_point_to_point(tmp_path):
     results = [result("gspen", words=40.0), result("gspen", seed=2, words=44.0), result("gspen", alpha=0.7)]
-    draw_figures(RECIPE, results, tmp_path)
+    draw_pictures(RECIPE, results, tmp_path)
     (line,) = numbers(tmp_path, "accuracy_by_alpha")["panels"]["whole words"]
     assert line["mean"] == [42.0, 50.0]
     assert line["standard_deviation"] == [pytest.approx(8**0.5), None]
@@ -176,14 +176,14 @@ def test_seeds_may_differ_from_point_to_point(tmp_path):
 )
 @pytest.mark.filterwarnings("error")
 def test_pictures_without_data_are_not_written(tmp_path, results, names):
-    draw_figures(RECIPE, results, tmp_path)
+    draw_pictures(RECIPE, results, tmp_path)
     assert {file.stem for file in tmp_path.iterdir()} == set(names)
 
 
 def test_drawing_again_replaces_what_is_there_by_the_same(tmp_path):
     contents = []
     for _ in range(2):
-        draw_figures(RECIPE, made_up_study(), tmp_path)
+        draw_pictures(RECIPE, made_up_study(), tmp_path)
         contents.append({file.name: file.read_bytes() for file in tmp_path.iterdir()})
     assert contents[0] == contents[1]
 
@@ -196,7 +196,7 @@ def test_an_error_while_drawing_leaves_the_old_picture(tmp_path, monkeypatch):
     (tmp_path / "inference_study.png").write_text("old")
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
     with pytest.raises(OSError, match="No space left"):
-        draw_figures(RECIPE, made_up_study(seeds=(1,)), tmp_path)
+        draw_pictures(RECIPE, made_up_study(seeds=(1,)), tmp_path)
     assert (tmp_path / "inference_study.png").read_text() == "old"
     assert not list(tmp_path.glob("*.new"))
 
@@ -206,10 +206,10 @@ def test_matplotlib_is_loaded_when_needed_only_and_never_pyplot(tmp_path):
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from recipes.ocr.figures import draw_figures
+from recipes.ocr.report import draw_pictures
 assert not {{"matplotlib", "transformers"}} & set(sys.modules)
 result = SimpleNamespace(system="unary", alpha=0.3, size=200, test_words=50.0, test_letters=80.0)
-draw_figures(SimpleNamespace(alpha=0.5, size=200), [result], Path({str(tmp_path)!r}))
+draw_pictures(SimpleNamespace(alpha=0.5, size=200), [result], Path({str(tmp_path)!r}))
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,14 +8,14 @@ import pytest
 import torch
 from PIL import Image
 
-from recipes.ocr.samples import sample_figure
-from recipes.ocr.words import OCRSplit
+from gspen_ner.training import Examples
+from recipes.ocr.samples import draw_samples
 
 
 def split(brightness, count=5):
     images = torch.full((count, 5, 28, 28), brightness, dtype=torch.uint8)
     labels = torch.tensor([[2, 11, 14, 18, 4]]).repeat(count, 1)
-    return OCRSplit(images, labels, ["close"])
+    return Examples(images, labels)
 
 
 def pixels(file):
@@ -26,7 +26,7 @@ def pixels(file):
 
 @pytest.mark.parametrize("rows", [1, 3, 5])
 def test_a_column_for_each_alpha_and_a_row_for_each_word(tmp_path, rows):
-    sample_figure({0.3: split(50), 0.5: split(120), 0.7: split(190)}, tmp_path / "x.png", rows=rows)
+    draw_samples({0.3: split(50), 0.5: split(120), 0.7: split(190)}, tmp_path / "x", rows=rows)
     picture = pixels(tmp_path / "x.png")
     third = picture.shape[1] // 3
     for column, brightness in enumerate((50, 120, 190)):
@@ -38,17 +38,17 @@ def test_a_column_for_each_alpha_and_a_row_for_each_word(tmp_path, rows):
     assert (picture < 20).sum() > 100 * rows  # captions
 
 
-def test_one_column_and_any_name(tmp_path):
-    sample_figure({0.5: split(120)}, tmp_path / "picture", rows=2)
-    first = (tmp_path / "picture").read_bytes()
-    sample_figure({0.5: split(120)}, tmp_path / "picture", rows=2)
-    assert (tmp_path / "picture").read_bytes() == first
+def test_one_column_drawn_twice_is_the_same(tmp_path):
+    draw_samples({0.5: split(120)}, tmp_path / "picture", rows=2)
+    first = (tmp_path / "picture.png").read_bytes()
+    draw_samples({0.5: split(120)}, tmp_path / "picture", rows=2)
+    assert (tmp_path / "picture.png").read_bytes() == first
 
 
 @pytest.mark.parametrize(("data", "rows"), [({}, 1), ({0.5: split(9)}, 0), ({0.5: split(9, count=2)}, 3)])
 def test_rows_that_there_are_not(tmp_path, data, rows):
     with pytest.raises(ValueError, match=f"expected from 1 to .* rows, as there are words, got {rows}"):
-        sample_figure(data, tmp_path / "x.png", rows=rows)
+        draw_samples(data, tmp_path / "x", rows=rows)
     assert not (tmp_path / "x.png").exists()
 
 
@@ -57,11 +57,11 @@ def test_libraries_for_pictures_are_loaded_when_needed_only(tmp_path):
 import sys
 from pathlib import Path
 import torch
-from recipes.ocr.samples import sample_figure
-from recipes.ocr.words import OCRSplit
+from gspen_ner.training import Examples
+from recipes.ocr.samples import draw_samples
 assert not {{"PIL", "matplotlib", "sklearn"}} & set(sys.modules)
-split = OCRSplit(torch.zeros(1, 5, 28, 28).byte(), torch.zeros(1, 5).long(), [])
-sample_figure({{0.5: split}}, Path({str(tmp_path / "x.png")!r}), 1)
+split = Examples(torch.zeros(1, 5, 28, 28).byte(), torch.zeros(1, 5).long())
+draw_samples({{0.5: split}}, Path({str(tmp_path / "x")!r}), 1)
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

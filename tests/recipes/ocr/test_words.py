@@ -12,13 +12,13 @@ import torch
 from recipes.ocr.backgrounds import read_backgrounds
 from recipes.ocr.letters import Letters, read_letters
 from recipes.ocr.words import (
-    SPLITS,
     WORDS,
     choose_words,
     letter_accuracy,
     make_ocr_data,
     word_accuracy,
 )
+from recipes.studies.data import SPLITS
 
 SIZES = (300, 40, 40)
 
@@ -77,51 +77,52 @@ def test_too_few_words(alphabet, count):
 
 def test_the_form_of_the_data(noisy):
     data = make_ocr_data(*noisy, 0.5, SIZES)
-    assert tuple(data) == SPLITS == ("train", "dev", "test")
-    for split, size in zip(data.values(), SIZES, strict=True):
-        assert split.images.shape == (size, 5, 28, 28)
-        assert split.images.dtype == torch.uint8
+    assert tuple(data.splits) == SPLITS == ("train", "dev", "test")
+    for split, size in zip(data.splits.values(), SIZES, strict=True):
+        assert split.inputs.shape == (size, 5, 28, 28)
+        assert split.inputs.dtype == torch.uint8
         assert split.labels.shape == (size, 5)
         assert split.labels.dtype == torch.int64
-        assert split.words == choose_words(ascii_lowercase)
+        assert list(data.names) == choose_words(ascii_lowercase)
         found = {"".join(ascii_lowercase[label] for label in row) for row in split.labels.tolist()}
-        assert found <= set(split.words)
-    assert found != set(split.words)
-    assert len(data["train"].labels.unique(dim=0)) == 50
+        assert found <= set(data.names)
+    assert found != set(data.names)
+    assert len(data.train.labels.unique(dim=0)) == 50
 
 
 def test_equal_seeds_give_equal_data(noisy):
     first, again, other = (make_ocr_data(*noisy, 0.5, SIZES, seed=seed) for seed in (3, 3, 4))
     for name in SPLITS:
-        assert torch.equal(first[name].images, again[name].images)
-        assert torch.equal(first[name].labels, again[name].labels)
-        assert not torch.equal(first[name].labels, other[name].labels)
-    assert not torch.equal(first["dev"].labels, first["test"].labels)
+        assert torch.equal(first.splits[name].inputs, again.splits[name].inputs)
+        assert torch.equal(first.splits[name].labels, again.splits[name].labels)
+        assert not torch.equal(first.splits[name].labels, other.splits[name].labels)
+    assert not torch.equal(first.dev.labels, first.test.labels)
 
 
 @pytest.mark.parametrize("size", [1, 7, 200, 501, 1000])
 def test_fewer_words_are_the_first_of_more(noisy, size):
     more = make_ocr_data(*noisy, 0.3, (1201, 30, 30))
     fewer = make_ocr_data(*noisy, 0.3, (size, 30, 9))
-    assert torch.equal(fewer["train"].images, more["train"].images[:size])
-    assert torch.equal(fewer["train"].labels, more["train"].labels[:size])
-    assert torch.equal(fewer["dev"].images, more["dev"].images)
-    assert torch.equal(fewer["test"].images, more["test"].images[:9])
+    assert torch.equal(fewer.train.inputs, more.train.inputs[:size])
+    assert torch.equal(fewer.train.labels, more.train.labels[:size])
+    assert torch.equal(fewer.dev.inputs, more.dev.inputs)
+    assert torch.equal(fewer.test.inputs, more.test.inputs[:9])
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 0.7])
 def test_alpha_changes_the_mixing_alone(noisy, alpha):
     letter, background, mixed = (make_ocr_data(*noisy, each, SIZES) for each in (0, 1, alpha))
     for name in SPLITS:
-        expected = alpha * background[name].images.double() + (1 - alpha) * letter[name].images.double()
-        assert (mixed[name].images - expected).abs().max() <= 1
-        assert (mixed[name].images - expected).abs().mean() < 0.4  # rounding, nothing else
-        assert torch.equal(mixed[name].labels, letter[name].labels)
+        behind, before = (data.splits[name].inputs.double() for data in (background, letter))
+        expected = alpha * behind + (1 - alpha) * before
+        assert (mixed.splits[name].inputs - expected).abs().max() <= 1
+        assert (mixed.splits[name].inputs - expected).abs().mean() < 0.4  # rounding, nothing else
+        assert torch.equal(mixed.splits[name].labels, letter.splits[name].labels)
 
 
 def test_no_font_is_in_two_splits():
     data = make_ocr_data(pool(block(16, 16)), plain(), 0.0, (300, 100, 100))
-    fonts = [set((split.images.amax((2, 3)) - 100).flatten().tolist()) for split in data.values()]
+    fonts = [set((split.inputs.amax((2, 3)) - 100).flatten().tolist()) for split in data.splits.values()]
     assert [len(each) for each in fonts] == [12, 4, 4]
     assert set().union(*fonts) == set(range(20))
 
@@ -129,7 +130,7 @@ def test_no_font_is_in_two_splits():
 @pytest.mark.parametrize("photos", [plain(10), [np.arange(280, dtype=np.uint8)[None].repeat(30, 0) // 28]])
 def test_no_background_is_in_two_splits(photos):
     data = make_ocr_data(pool(block(16, 16)), photos, 1.0, (300, 100, 100))
-    seen = [set(split.images.flatten().tolist()) for split in data.values()]
+    seen = [set(split.inputs.flatten().tolist()) for split in data.splits.values()]
     assert [len(each) for each in seen] == [6, 2, 2]
     assert set().union(*seen) == set(range(10))
 
@@ -139,8 +140,8 @@ def test_the_image_of_a_letter_is_of_that_letter():
     letters = pool(block(16, 16))
     images = block(16, 16).to(torch.uint8) * (100 + letters.labels)[:, None, None].to(torch.uint8)
     data = make_ocr_data(Letters(images, letters.labels, "", letters.group), plain(), 0.0, SIZES)
-    for split in data.values():
-        assert torch.equal(split.images.amax((2, 3)).long() - 100, split.labels)
+    for split in data.splits.values():
+        assert torch.equal(split.inputs.amax((2, 3)).long() - 100, split.labels)
 
 
 def moments(images):
@@ -162,7 +163,7 @@ def test_how_letters_are_moved():
     """Shifted by up to 3 pixels, scaled by 0.8 to 1.2, rotated by up to 15 degrees, all of it used."""
     letters = pool(block(4, 12), fonts=5)
     letters = Letters(letters.images.clamp(max=1) * 200, letters.labels, "", letters.group)
-    images = make_ocr_data(letters, plain(), 0.0, (1000, 10, 10))["train"].images
+    images = make_ocr_data(letters, plain(), 0.0, (1000, 10, 10)).train.inputs
     mass, x, y, xx, xy, yy = moments(images)
     for centre in (x, y):
         assert (centre - 13.5).abs().max() < 3.1
@@ -182,8 +183,8 @@ def test_how_letters_are_moved():
 
 def test_words_of_ones_own(noisy):
     data = make_ocr_data(*noisy, 0.5, (20, 5, 5), words=["zebra", "vixen"])
-    assert data["test"].words == ["zebra", "vixen"]
-    first = {row[0] for row in data["train"].labels.tolist()}
+    assert data.names == ("zebra", "vixen")
+    first = {row[0] for row in data.train.labels.tolist()}
     assert first == {ascii_lowercase.index("z"), ascii_lowercase.index("v")}
 
 
@@ -245,8 +246,8 @@ def test_accuracies():
 
 def test_drawn_letters_on_photographs():
     data = make_ocr_data(read_letters(), read_backgrounds(), 0.3, (50, 20, 20))
-    assert data["train"].words[:2] == ["other", "about"]
-    assert 30 < data["train"].images.float().mean() < 150
+    assert data.names[:2] == ("other", "about")
+    assert 30 < data.train.inputs.float().mean() < 150
 
 
 @pytest.mark.realdata
@@ -256,7 +257,7 @@ def test_chars74k_in_full_size():
     start = time.perf_counter()
     data = make_ocr_data(letters, read_backgrounds(), 0.5)
     assert time.perf_counter() - start < 30
-    assert [len(split.labels) for split in data.values()] == [10_000, 2_000, 2_000]
-    for split in data.values():
-        assert split.words == choose_words(letters.alphabet)
+    assert [len(split.labels) for split in data.splits.values()] == [10_000, 2_000, 2_000]
+    for split in data.splits.values():
+        assert list(data.names) == choose_words(letters.alphabet)
         assert len(split.labels.unique(dim=0)) == 50

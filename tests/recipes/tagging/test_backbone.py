@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from recipes.tagging.task import torchvision_backbone
+from recipes.tagging.backbone import torchvision_backbone
 
 
 def small_network():

@@ -1,4 +1,4 @@
-"""`gspen-ner train` on image tagging as a user meets it: a tiny run of all systems on generated images."""
+"""`python -m recipes.tagging` as users run it: a tiny run of all systems on generated images."""
 
 import json
 import sys
@@ -11,23 +11,32 @@ import yaml
 from PIL import Image
 from torch import nn
 
-from gspen_ner.hosts.huggingface.system_trainer import predictions
-from gspen_ner.recipe import load_recipe
-from recipes.tagging import systems as tagging_systems
-from recipes.tagging.run import TaggingRun
+from gspen_ner.training import SCORE_SOURCES, predictions
+from recipes.studies import systems as study_systems
+from recipes.tagging.__main__ import app
+from recipes.tagging.metrics import hamming
+from recipes.tagging.settings import TaggingRecipe
+from recipes.tagging.study import TaggingStudy
 from recipes.tagging.systems import TaggingSystems
-from recipes.tagging.task import hamming
-from tests.tiny import gspen_ner, killed_at, weights_of
+from tests.helpers import killed_at, weights_of
+from tests.recipes.commands import load_study, run_command
 
 SYSTEMS = ["unary", "struct", "spen", "nlstruct", "gspen"]
-SHORT = {"max_updates": 4, "evaluate_every": 2, "optimizer": "sgd", "learning_rate": 0.05}
+SHORT = {
+    "max_updates": 4,
+    "evaluate_every": 2,
+    "optimizer": "sgd",
+    "learning_rate": 0.05,
+    "inference": {"solver": {"name": "frank_wolfe", "start": "maximiser"}, "temperature": 0.0},
+}
 TINY = {
     "task": "tagging",
     "data": {"name": "generated", "rows": [200, 60, 60], "features": 40, "tags": 6},
     "seeds": [1, 2],
-    "folds": 2,
+    "graph": {"sweeps": 100},
+    "scores": {"name": "cross_fit", "folds": 2},
     "unary": {"hidden": 16, "input_dropout": 0.1, "max_updates": 60, "learning_rate": 0.01},
-    "struct": {"max_updates": 20, "evaluate_every": 10, "learning_rate": 0.01},
+    "struct": {"max_updates": 20, "evaluate_every": 10, "learning_rate": 0.01, "temperature": 0.0},
     "spen": {"hidden": 8, **SHORT},
     "gspen": {"hidden": 8, **SHORT},
     "nlstruct": SHORT,
@@ -41,9 +50,9 @@ def write(file, **changes):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of a run and what it said. Not to be changed."""
+    """Folder and output of a run; not to be changed."""
     folder = tmp_path_factory.mktemp("tagging")
-    result = gspen_ner("train", write(folder / "tiny.yaml"), "--output", folder / "run")
+    result = run_command(app, write(folder / "tiny.yaml"), "--output", folder / "run")
     assert result.exit_code == 0, result.output
     return folder / "run", result.output
 
@@ -53,15 +62,19 @@ def results_of(folder):
 
 
 def systems_of(folder, seed=1):
-    run = TaggingRun(load_recipe(folder / "recipe.yaml"), folder)
-    return TaggingSystems(run.recipe, run.data, seed, folder / f"seed-{seed}")
+    study = study_of(folder / "recipe.yaml", folder)
+    return TaggingSystems(study.recipe, study.data, seed, folder / f"seed-{seed}")
+
+
+def study_of(file, folder):
+    return TaggingStudy(load_study(TaggingRecipe, file), folder)
 
 
 def test_the_folder_has_everything(trained):
     folder, _ = trained
     found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     systems = {f"seed-{seed}/{name}" for seed in (1, 2) for name in SYSTEMS}
-    folds = {f"seed-{seed}/unary-fold-{fold}" for seed in (1, 2) for fold in (0, 1)}
+    folds = {f"seed-{seed}/unary-fold-{fold}" for seed in (1, 2) for fold in (1, 2)}
     assert found == {
         "recipe.yaml", "log.txt", "results.json", "figures/curves.png", "figures/curves.json",
         *(f"{name}/{file}" for name in systems | folds for file in ("result.json", "model.safetensors")),
@@ -83,7 +96,7 @@ def test_losses_are_those_of_the_saved_systems_which_are_the_best_on_dev(trained
     folder, _ = trained
     systems = systems_of(folder)
     for result in results_of(folder)[: len(SYSTEMS)]:
-        splits = systems.images if result["system"] == "unary" else systems.scores
+        splits = systems.splits(result["system"])
         system = getattr(systems, result["system"])
         for name, split in splits.items():
             loss = hamming(predictions(system, split.inputs), split.labels)
@@ -95,30 +108,30 @@ def test_the_picture_shows_the_curves_of_all_seeds(trained):
     folder, _ = trained
     found = json.loads((folder / "figures" / "curves.json").read_text())
     runs = [result["curve"] for result in results_of(folder) if result["system"] == "gspen"]
-    for split in ("train", "dev", "test"):
-        curves = {curve["name"]: curve for curve in found["panels"][split]}
+    for split, panel in (("train", "training images"), ("dev", "validation images"), ("test", "test images")):
+        curves = {curve["name"]: curve for curve in found["panels"][panel]}
         assert list(curves) == ["Unary", "Struct", "SPEN", "NLStruct", "GSPEN"]
-        assert curves["GSPEN"]["epochs"] == [point["epoch"] for point in runs[0]]
+        assert curves["GSPEN"]["x"] == [point["epoch"] for point in runs[0]]
         means = [(one[split] + other[split]) / 2 for one, other in zip(*runs, strict=True)]
         assert curves["GSPEN"]["mean"] == pytest.approx(means)
-    assert set(found["iterations"]) == {"SPEN", "NLStruct", "GSPEN"}
+    assert set(found["inference steps"]) == {"SPEN", "NLStruct", "GSPEN"}
     assert Image.open(folder / "figures" / "curves.png").size[0] > 800
 
 
 def test_a_run_that_is_there_is_not_trained_again(trained, tmp_path, monkeypatch):
     folder, _ = trained
-    monkeypatch.setattr(tagging_systems, "train_system", None)
+    monkeypatch.setattr(study_systems, "fit", None)
     before = results_of(folder)
-    result = gspen_ner("train", write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
+    result = run_command(app, write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
     assert result.exit_code == 0, result.output
     assert results_of(folder) == before
 
 
 def test_a_run_that_was_killed_goes_on_and_comes_out_the_same(trained, tmp_path):
-    recipe = load_recipe(write(tmp_path / "tiny.yaml", seeds=[1], systems=["struct", "gspen"]))
-    with killed_at(tagging_systems, "train_system", call=5):
-        TaggingRun(recipe, tmp_path / "run").train()
-    results = TaggingRun(recipe, tmp_path / "run").train()
+    recipe = write(tmp_path / "tiny.yaml", seeds=[1], systems=["struct", "gspen"])
+    with killed_at(study_systems, "fit", call=5):
+        study_of(recipe, tmp_path / "run").train()
+    results = study_of(recipe, tmp_path / "run").train()
     expected = [result for result in results_of(trained[0])[:5] if result["system"] in ("struct", "gspen")]
     assert [result.test_loss for result in results[1:]] == [result["test_loss"] for result in expected]
 
@@ -141,24 +154,30 @@ def test_a_new_gspen_predicts_what_its_struct_predicts(trained):
 @pytest.mark.parametrize("reads", [True, False])
 def test_the_term_reads_potentials_or_beliefs_only(reads, tmp_path):
     changes = {"gspen": TINY["gspen"] | {"read_potentials": reads}, "systems": ["gspen"], "seeds": [1]}
-    run = TaggingRun(load_recipe(write(tmp_path / "tiny.yaml", **changes)), tmp_path / "run")
-    gspen = TaggingSystems(run.recipe, run.data, 1, tmp_path / "run").gspen
+    study = study_of(write(tmp_path / "tiny.yaml", **changes), tmp_path / "run")
+    gspen = TaggingSystems(study.recipe, study.data, 1, tmp_path / "run").gspen
     assert gspen.head.term.mlp.input.in_features == 12 + 15 * 4 + 12 * reads
 
 
-def test_scores_to_learn_from_are_of_unaries_that_have_not_seen_the_image(trained):
+def test_other_systems_learn_from_scores_by_unary_models_that_have_not_seen_the_image(trained):
     systems = systems_of(trained[0])
-    images, found = systems.images["train"], systems.learned_from
-    assert torch.equal(found.labels, images.labels)
+    images, (scores,) = systems.data.train, systems.versions
+    assert torch.equal(scores.labels, images.labels)
     for fold in (0, 1):
-        unary = systems._new_unary()
-        weights = weights_of(trained[0] / "seed-1" / f"unary-fold-{fold}")
-        unary.load_state_dict(weights)
-        with torch.no_grad():
-            torch.testing.assert_close(found.inputs[fold::2], unary.eval().scores(images.inputs[fold::2]))
-    without = systems_of(trained[0])
-    without.recipe = without.recipe.model_copy(update={"folds": 0})
-    assert torch.equal(without.learned_from.inputs, systems.scores["train"].inputs)
+        unary = systems.make_unary()
+        unary.load_state_dict(weights_of(trained[0] / "seed-1" / f"unary-fold-{fold + 1}"))
+        expected = predictions(unary, images.inputs[fold::2], "nodes")
+        torch.testing.assert_close(scores.inputs[fold::2], expected)
+
+
+@pytest.mark.parametrize(("name", "versions"), [("plain", 1), ("dropout_draws", 3)])
+def test_other_systems_learn_from_any_score_source(name, versions, trained):
+    systems = systems_of(trained[0])
+    source = SCORE_SOURCES.section_for(SCORE_SOURCES.make({"name": name}))
+    systems.recipe = systems.recipe.model_copy(update={"scores": source})
+    assert len(systems.versions) == versions
+    scores = systems.scores["train"].inputs
+    assert all(torch.equal(version.inputs, scores) == (name == "plain") for version in systems.versions)
 
 
 def test_inference_by_messages_is_near_the_exact_one(trained, tmp_path):
@@ -180,8 +199,8 @@ def test_matrices_are_read(tmp_path):
         "name": "matrices", "features": str(tmp_path / "features.npz"), "tags": str(tmp_path / "tags.npz"),
         "sizes": [60, 20],
     }  # fmt: skip
-    run = TaggingRun(load_recipe(write(tmp_path / "tiny.yaml", data=data)), tmp_path / "run")
-    assert "60 train, 20 dev, 20 test images, 5 features, 4 tags" in run.said()
+    study = study_of(write(tmp_path / "tiny.yaml", data=data), tmp_path / "run")
+    assert "60 train, 20 dev, 20 test images, 5 features, 4 tags" in study.describe_data()
 
 
 def write_images(folder):
@@ -206,14 +225,14 @@ def test_images_go_through_a_network_of_torchvisions(tmp_path, monkeypatch):
     models = SimpleNamespace(get_model=network)
     monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
     data = write_images(tmp_path) | {"backbone": "resnet18"}
-    run = TaggingRun(load_recipe(write(tmp_path / "tiny.yaml", data=data)), tmp_path / "run")
-    assert "8 train, 4 dev, 8 test images, 12 features, 3 tags" in run.said()
+    study = study_of(write(tmp_path / "tiny.yaml", data=data), tmp_path / "run")
+    assert "8 train, 4 dev, 8 test images, 12 features, 3 tags" in study.describe_data()
 
 
-def test_without_torchvision_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+def test_without_torchvision_the_error_shows_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     recipe = write(tmp_path / "tiny.yaml", data=write_images(tmp_path))
-    result = gspen_ner("train", recipe, "--output", tmp_path / "run")
+    result = run_command(app, recipe, "--output", tmp_path / "run")
     assert result.exit_code == 1
     assert "torchvision is not installed: pip install 'gspen-ner[tagging]'" in result.output
 
@@ -225,12 +244,15 @@ def test_without_torchvision_it_is_said_how_to_get_it(tmp_path, monkeypatch):
         ({"data": {"name": "matrices", "features": "no.mat", "tags": "no.mat"}}, "no.mat: no such file"),
         ({"data": {"name": "pixels"}}, "data"),
         ({"data": {"name": "generated", "tag": 3}}, "data.tag: unknown key; did you mean data.tags?"),
-        ({"folds": 1}, "folds: must be 0 or at least 2"),
+        (
+            {"scores": {"name": "cross_fit", "folds": 1}},
+            "scores.folds: Input should be greater than or equal to 2",
+        ),
         ({"gspen": {"inference": {"solver": {"name": "saddle_point"}}}}, "saddle_point is for nlstruct only"),
     ],
 )
 def test_recipes_that_cannot_be_are_refused_in_a_line(changes, message, tmp_path):
-    result = gspen_ner("train", write(tmp_path / "tiny.yaml", **changes), "--output", tmp_path / "run")
+    result = run_command(app, write(tmp_path / "tiny.yaml", **changes), "--output", tmp_path / "run")
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output

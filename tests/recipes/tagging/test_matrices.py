@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
 
-from recipes.tagging.task import TAG_NAMES, hamming, read_matrices
+from recipes.tagging.matrices import TAG_NAMES, read_matrices
+from recipes.tagging.metrics import hamming
 from tests.recipes.tagging.tagging_examples import assert_well_formed, splits
 
 
@@ -57,7 +58,7 @@ def test_what_is_written_comes_back(tmp_path_factory, content, suffix, kind):
     )
     assert_well_formed(data)
     order = np.random.default_rng(3).permutation(len(inputs))
-    assert np.array_equal(torch.cat([split.features for split in splits(data)]), inputs[order])
+    assert np.array_equal(torch.cat([split.inputs for split in splits(data)]), inputs[order])
     assert np.array_equal(torch.cat([split.labels for split in splits(data)]), labels[order])
 
 
@@ -69,12 +70,12 @@ def test_splits_names_and_source(tmp_path):
     assert data.names == TAG_NAMES
     assert data.source == "x.npy, y.mat"
     assert len(set(TAG_NAMES)) == 24
-    rows = [row for split in splits(data) for row in (split.features[:, 0] * 4 / 3).tolist()]
+    rows = [row for split in splits(data) for row in (split.inputs[:, 0] * 4 / 3).tolist()]
     assert sorted(rows) == list(range(50))
     given_sizes = read_matrices(x, y, sizes=(5, 5))
     assert [len(split.labels) for split in splits(given_sizes)] == [5, 5, 40]
     assert torch.equal(given_sizes.train.labels, data.train.labels[:5])
-    assert not torch.equal(read_matrices(x, y, seed=1).train.features, data.train.features)
+    assert not torch.equal(read_matrices(x, y, seed=1).train.inputs, data.train.inputs)
 
 
 def test_other_numbers_of_tags_have_no_names(tmp_path):
@@ -86,7 +87,7 @@ def test_sparse_matrices(tmp_path):
     x = save(tmp_path / "x.mat", sparse.csc_matrix(features()))
     y = save(tmp_path / "y.mat", sparse.csc_matrix(tags().astype(float)))
     dense = read_matrices(save(tmp_path / "x.npy", features()), save(tmp_path / "y.npy", tags()))
-    assert torch.equal(read_matrices(x, y).train.features, dense.train.features)
+    assert torch.equal(read_matrices(x, y).train.inputs, dense.train.inputs)
     assert torch.equal(read_matrices(x, y).train.labels, dense.train.labels)
 
 
@@ -97,7 +98,7 @@ def test_a_sparse_matrix_whose_columns_begin_anywhere_is_refused(tmp_path):
     begin = struct.pack("<II3i", 5, 12, 0, 0, 0)  # type and size of the part, and where columns begin
     assert x.read_bytes().count(begin) == 1
     x.write_bytes(x.read_bytes().replace(begin, struct.pack("<II3i", 5, 12, 0, 5, 0)))
-    with pytest.raises(ValueError, match=r"x\.mat: the sparse matrix is damaged: where its columns begin"):
+    with pytest.raises(ValueError, match=r"x\.mat: the sparse matrix is damaged: the starts of its columns"):
         read_matrices(x, x)
 
 
@@ -221,7 +222,7 @@ def test_the_copy_of_mirflickr():
     folder = Path(os.environ["GSPEN_DATA"]) / "mirflickr25k"
     data = read_matrices(folder / "mirflickr25k-yall.mat", folder / "mirflickr25k-lall.mat")
     assert_well_formed(data)
-    assert [tuple(split.features.shape) for split in splits(data)] == [
+    assert [tuple(split.inputs.shape) for split in splits(data)] == [
         (8_006, 1_386),
         (4_003, 1_386),
         (8_006, 1_386),

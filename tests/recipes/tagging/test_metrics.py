@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from recipes.tagging.task import hamming
+from recipes.tagging.metrics import hamming
 
 
 def test_hamming():

@@ -1,4 +1,4 @@
-"""Tables of the OCR experiment: means and deviations over seeds, each under its system."""
+"""Tables of the OCR study: means and deviations over seeds of each system."""
 
 import re
 import statistics
@@ -6,14 +6,16 @@ import statistics
 import pytest
 from rich.console import Console
 
-from gspen_ner.recipe import load_recipe
-from recipes.ocr.cell import SystemResult
+from gspen_ner.runs.over_seeds import OverSeeds
 from recipes.ocr.inference_study import StudyCase, study_cases
-from recipes.ocr.summary import accuracies, costs, study
-from recipes.ocr.tables import ocr_tables
-from recipes.studies.over_seeds import SYSTEMS, OverSeeds
+from recipes.ocr.report import accuracies, at_one_cell, inference_curves, ocr_tables
+from recipes.ocr.settings import OCRRecipe
+from recipes.ocr.systems import OCRResult
+from recipes.studies.results import SYSTEMS
+from tests.recipes.commands import load_study
 
-RECIPE = load_recipe("ocr", ["alphas=[0.7,0.3,0.5]", "sizes=[1000,200]", "study.max_steps=[3,10]"])
+CHANGES = ["alphas=[0.7,0.3,0.5]", "sizes=[1000,200]", "study.max_steps=[3,10]"]
+RECIPE = load_study(OCRRecipe, "ocr/ocr.yaml", CHANGES)
 TITLES = (
     "test accuracy by alpha, 1000 training words",
     "test accuracy by training size, alpha 0.5",
@@ -25,7 +27,14 @@ TITLES = (
 def result(system, alpha=0.5, size=1000, seed=1, words=50.0, letters=80.0, **others):
     """A result that was made up."""
     entries = {"seconds_an_epoch": 1.0, "inference_steps": 0.0, "negative_losses": 0.0} | others
-    return SystemResult(system, alpha, size, seed, 0, words - 1, letters - 1, words, letters, 100, **entries)
+    accuracy = {
+        "test_words": words,
+        "test_letters": letters,
+        "dev_words": words - 1,
+        "dev_letters": letters - 1,
+    }
+    cell = {"system": system, "alpha": alpha, "size": size, "seed": seed, "hidden": 0, "updates": 100}
+    return OCRResult(**cell, **accuracy, **entries)
 
 
 def words_of(system, alpha, size, seed):
@@ -125,9 +134,9 @@ def test_times_are_those_of_the_recipes_alpha_and_size():
         result("struct", alpha=0.3, seconds_an_epoch=7.0),
         result("struct", size=200, seconds_an_epoch=8.0),
     ]
-    assert costs(RECIPE, others) == {}
-    found = costs(RECIPE, [*others, result("struct", seconds_an_epoch=2.0)])
-    assert found["Struct"].seconds == OverSeeds((2.0,))
+    assert at_one_cell(RECIPE, others) == {}
+    here = result("struct", seconds_an_epoch=2.0)
+    assert at_one_cell(RECIPE, [*others, here]) == {"Struct": [here]}
 
 
 def test_the_study_has_a_row_for_each_case_and_a_column_for_each_number_of_steps():
@@ -140,7 +149,7 @@ def test_the_study_has_a_row_for_each_case_and_a_column_for_each_number_of_steps
 
 
 def test_the_names_of_the_study_are_read_as_they_are_written():
-    found = study(made_up_study(seeds=(1,)))
+    found = inference_curves(made_up_study(seeds=(1,)))
     assert len(found) == 16
     for name, base, inference in study_cases((3, 10), RECIPE.gspen.inference):
         steps = "ours" if "-ours-" in name else "paper"

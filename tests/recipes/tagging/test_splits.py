@@ -2,7 +2,7 @@
 
 import pytest
 
-from recipes.tagging.task import split_sizes
+from recipes.tagging.splits import split_sizes
 
 
 @pytest.mark.parametrize(

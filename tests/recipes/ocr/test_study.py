@@ -1,4 +1,4 @@
-"""Which systems an OCR run trains, on what, and what it does not train again."""
+"""The OCR study: which systems it trains, on what, and that it trains no system twice."""
 
 import json
 from dataclasses import asdict
@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from gspen_ner.recipe import Inference, load_recipe
-from recipes.ocr import cell as ocr_cell
+from gspen_ner.recipe import Inference
 from recipes.ocr.inference_study import study_cases
 from recipes.ocr.letters import read_letters
-from recipes.ocr.run import OCRRun
-from tests.tiny import killed_at, same_weights, weights_of
+from recipes.ocr.settings import OCRRecipe
+from recipes.ocr.study import OCRStudy
+from recipes.studies import systems as study_systems
+from recipes.studies.systems import StudySystems
+from tests.recipes.commands import load_study
+from tests.helpers import killed_at, same_weights, weights_of
 
 WORDS = "aboutcdehilrw"  # the letters of the first five words
 TINY = (
@@ -31,7 +34,7 @@ SYSTEMS = ["unary", "struct", "struct_without_entropy", "spen", "nlstruct", "gsp
 
 
 def write_letters(file):
-    """The letters that are needed, drawn once: it takes seconds."""
+    """Write the letters that the words need, drawn once: drawing takes seconds."""
     drawn = read_letters()
     rows = torch.isin(drawn.labels, torch.tensor([ord(letter) - 97 for letter in WORDS]))
     labels = np.array([chr(97 + label) for label in drawn.labels[rows].tolist()])
@@ -46,7 +49,7 @@ def letters(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(letters, tmp_path_factory):
-    """The folder and the results of all systems. Not to be changed."""
+    """Folder and results of all systems; not to be changed."""
     folder = tmp_path_factory.mktemp("run")
     return folder, make_run(folder, letters).train()
 
@@ -54,7 +57,7 @@ def trained(letters, tmp_path_factory):
 def make_run(folder, letters, *changes):
     """A tiny run that has trained nothing yet, without a study."""
     chosen = [*TINY, f"data.letters={letters}", "study.max_steps=[]", *changes]
-    return OCRRun(load_recipe("ocr", chosen), folder)
+    return OCRStudy(load_study(OCRRecipe, "ocr/ocr.yaml", chosen), folder)
 
 
 def times_of(folder):
@@ -92,11 +95,11 @@ class TestCells:
     def test_sizes_are_compared_at_one_alpha_and_alphas_at_one_size(self, letters, tmp_path, monkeypatch):
         seen = []
 
-        def systems(self, cell):
-            seen.append((cell.alpha, cell.size, cell.seed, len(cell.images["train"]), cell.systems.folder))
-            return iter(())
+        def results(self):
+            seen.append((self.alpha, self.size, self.seed, len(self.data.train), self.folder))
+            return []
 
-        monkeypatch.setattr(OCRRun, "_systems", systems)
+        monkeypatch.setattr(StudySystems, "results", results)
         changes = ("alphas=[0.2,0.3]", "sizes=[30,60]", "seeds=[4,5]")
         assert make_run(tmp_path, letters, *changes).train() == []
         assert [cell[:3] for cell in seen] == [
@@ -109,13 +112,15 @@ class TestCells:
 
     def test_systems_are_those_of_the_recipe_with_what_they_stand_on(self, letters, tmp_path):
         results = make_run(tmp_path, letters, "systems=[spen]").train()
-        assert [result.system for result in results] == ["unary", "struct", "spen"]
-        assert set(times_of(tmp_path)) == {"unary", "struct", "spen"}
+        assert [result.system for result in results] == ["unary", "spen"]
+        assert set(times_of(tmp_path)) == {"unary", "spen"}
+        results = make_run(tmp_path, letters, "systems=[gspen]").train()
+        assert [result.system for result in results] == ["unary", "struct", "gspen"]
 
-    def test_what_is_said_of_the_data(self, letters, tmp_path):
-        said = make_run(tmp_path, letters).said()
-        assert f"images from {letters}, without f, g, j," in said
-        assert said.endswith("2 photographs behind them; 5 words: other about which there would")
+    def test_the_data_is_described(self, letters, tmp_path):
+        description = make_run(tmp_path, letters).describe_data()
+        assert f"images from {letters}, without f, g, j," in description
+        assert description.endswith("2 photographs behind them; 5 words: other about which there would")
 
 
 class TestTraining:
@@ -155,7 +160,7 @@ class TestTraining:
 
 def test_a_run_that_was_killed_trains_what_is_missing(letters, tmp_path):
     run = make_run(tmp_path / "killed", letters, "systems=[gspen]")
-    with killed_at(ocr_cell, "train_system", call=3):
+    with killed_at(study_systems, "fit", call=3):
         run.train()
     before = times_of(run.folder)
     assert set(before) == {"unary", "struct"}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from recipes.tagging.task import read_mirflickr
+from recipes.tagging.mirflickr import read_mirflickr
 from tests.recipes.tagging.tagging_examples import assert_well_formed, splits
 
 
@@ -50,7 +50,7 @@ def test_images_as_published(folders, batch_size):
     assert [len(split.labels) for split in splits(data)] == [4, 2, 4]
     found = {}
     for split in splits(data):
-        for (red, green, blue), labels in zip(split.features.tolist(), split.labels.tolist(), strict=True):
+        for (red, green, blue), labels in zip(split.inputs.tolist(), split.labels.tolist(), strict=True):
             assert (green, blue) == pytest.approx((100, 200), abs=3)
             found[round(red / 10)] = labels
     none = {number: [0, 0] for number in (2, 5, 6, 7, 8, 9)}
@@ -59,8 +59,8 @@ def test_images_as_published(folders, batch_size):
 
 def test_the_seed_and_sizes_of_images(folders):
     first, again, other = (read_mirflickr(str(folders[0]), folders[1], colours, seed=s) for s in (0, 0, 1))
-    assert torch.equal(first.train.features, again.train.features)
-    assert not torch.equal(first.train.features, other.train.features)
+    assert torch.equal(first.train.inputs, again.train.inputs)
+    assert not torch.equal(first.train.inputs, other.train.inputs)
     data = read_mirflickr(*folders, colours, sizes=(7, 2))
     assert [len(split.labels) for split in splits(data)] == [7, 2, 1]
 
