@@ -14,7 +14,6 @@ from gspen_ner.cli.shared import (
     Strict,
     TagColumn,
     TokenColumn,
-    check_writable,
     clear_errors,
     console,
     read_tagged,
@@ -48,7 +47,6 @@ def describe_data(
 
         gspen-ner data describe newswire:300:1 --json counts.json
     """
-    check_writable(json_file, "--json")
     from gspen_ner.ner.statistics import describe
 
     description = describe(read_tagged(source, token_column, tag_column, scheme, strict))

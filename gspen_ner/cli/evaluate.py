@@ -13,7 +13,6 @@ from gspen_ner.cli.shared import (
     TagColumn,
     TokenColumn,
     check_gold,
-    check_writable,
     clear_errors,
     console,
     read_tagged,
@@ -41,7 +40,6 @@ def evaluate(
 
         gspen-ner evaluate runs/conll03_fast test.txt --json scores.json
     """
-    check_writable(json_file, "--json")
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.ner import metrics
     from gspen_ner.runs.tables import evaluation_summary, evaluation_table

@@ -11,7 +11,6 @@ from gspen_ner.cli.shared import (
     ConllTokenColumn,
     Model,
     OutputFile,
-    check_writable,
     clear_errors,
     write_output,
 )
@@ -57,7 +56,6 @@ def predict(
 
         gspen-ner predict runs/conll03_fast test.txt --format jsonl --k-best 3 --output test.jsonl
     """
-    check_writable(output, "--output")
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.ner.plain_text import read_untagged
 

@@ -14,7 +14,6 @@ from gspen_ner.cli.shared import (
     Model,
     OutputFile,
     WordsColumn,
-    check_writable,
     clear_errors,
     errors,
     write_output,
@@ -65,7 +64,6 @@ def rank(
 
         gspen-ner rank runs/quickstart test.conll --by entropy --per-token --top 20
     """
-    check_writable(output, "--output")
     from rich.progress import track
 
     from gspen_ner.corpora import ranking

@@ -15,9 +15,9 @@ from gspen_ner.cli.shared import (
     TagColumn,
     TokenColumn,
     check_gold,
-    check_writable,
     clear_errors,
     console,
+    in_existing_folder,
     read_tagged,
 )
 
@@ -32,7 +32,10 @@ def report(
         str | None, typer.Argument(help=GOLD_DATA, show_default="the test data of the run")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="HTML file to write.", dir_okay=False)
+        Path,
+        typer.Option(
+            "--output", "-o", help="HTML file to write.", dir_okay=False, callback=in_existing_folder
+        ),
     ] = Path("report.html"),
     token_column: TokenColumn = "0",
     tag_column: TagColumn = "-1",
@@ -52,7 +55,6 @@ def report(
 
         gspen-ner report runs/conll03_fast test.txt -o conll03.html
     """
-    check_writable(output, "--output")
     from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.recipe import expand

@@ -48,12 +48,28 @@ class EngineName(StrEnum):
     ray = "ray"
 
 
+def in_existing_folder(file: Path | None) -> Path | None:
+    """Return an output file, which must lie in an existing folder: refused before any time is spent."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{file.parent} is not a directory")
+    return file
+
+
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write the results to this JSON file.", dir_okay=False),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Also write the results to this JSON file.",
+        dir_okay=False,
+        callback=in_existing_folder,
+    ),
 ]
 OutputFile = Annotated[
-    Path | None, typer.Option(help="File to write.", show_default="standard output", dir_okay=False)
+    Path | None,
+    typer.Option(
+        help="File to write.", show_default="standard output", dir_okay=False, callback=in_existing_folder
+    ),
 ]
 Model = Annotated[str, typer.Argument(help="Folder of a model or of a run.", show_default=False)]
 GoldData = Annotated[str, typer.Argument(metavar="DATA", help=GOLD_DATA)]
@@ -132,12 +148,6 @@ def stop_with_hint(command: Sequence[str], overrides: Sequence[str], folder: Pat
     resume = shlex.join([*command, *options, "--output", str(folder), "--resume"])
     console.print(f"\ninterrupted; resume with: {resume}", highlight=False, soft_wrap=True)
     raise typer.Exit(130) from None
-
-
-def check_writable(file: Path | None, option: str) -> None:
-    """Refuse an output file in a folder that does not exist, before any time is spent."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{file.parent} is not a directory", param_hint=option)
 
 
 def write_output(file: Path | None, text: str) -> None:

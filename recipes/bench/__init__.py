@@ -1,14 +1,13 @@
-"""Side-by-side measurements: ours and a peer's in one process, in turns, as a ratio of medians.
+"""Benchmarks of ours against peers, as ratios of medians of alternating runs: `python -m recipes.bench`.
 
-timing         how functions are timed against each other, and the rows and tables that come out
-chain          `gspen-ner bench chain`: `contests` with `peers`, other people's CRFs behind one interface, and
-               with `torch_loop`, plain torch as it is usually written
-graph          `gspen-ner bench graph`: likewise with `graph_peers`, `graph_numpy` and `graph_pgmax`;
-               the latter runs `pgmax_script` in an interpreter of its own
-inference      `gspen-ner bench inference`
-training       `gspen-ner bench training`
-flair_taggers  `gspen-ner bench flair`
-run_times      `gspen-ner bench table`, of the `epochs` of all systems and tasks
-tagging        `gspen-ner bench tag`
-serving        `gspen-ner bench serve`
+timing         contests, peers, alternating runs, and the table of results
+chain          chain inference against `chain_peers`: other CRF libraries and a plain torch loop
+graph          message passing on a `graph_problem` against `graph_numpy` and `graph_pgmax`, which runs
+               `pgmax_script` in a separate interpreter
+inference      one GSPEN inference against an encoder
+training       an epoch of GSPEN against its CRF, and of the CRF against pytorch-crf
+flair_taggers  the command `flair`
+run_times      the command `table`, with the systems of `epochs`
+tagging        the command `tag`
+serving        the command `serve`
 """

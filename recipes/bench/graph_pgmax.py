@@ -1,4 +1,4 @@
-"""PGMax: sum-product in JAX, in an interpreter of its own that runs `pgmax_script`."""
+"""PGMax: sum-product in JAX, run by `pgmax_script` in a separate interpreter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from gspen_ner.polytopes.tree import Tree
-from recipes.bench.graph_peers import GraphContest, GraphPeer, GraphProblem, check_close
+from recipes.bench.graph_problem import GraphProblem
+from recipes.bench.timing import Contest, Peer, clock
 
 PGMAX_VERSION = "0.6.1"
 
 
-class PGMax(GraphPeer):
-    """Loopy sum-product without damping, `vmap` over the batch, in its own interpreter.
+class PGMax(Peer[GraphProblem]):
+    """Loopy sum-product without damping, `vmap` over the batch.
 
-    On a graph with loops it seeks another point than ours (of Bethe's entropy), so beliefs are compared on
-    trees only, with `Tree`'s. An iteration updates all messages once, as a sweep of ours does.
+    On a graph with loops its objective (Bethe entropy) differs from ours, so beliefs are compared on trees
+    only, with `Tree`. One iteration updates all messages once, like one of our sweeps.
 
     Args:
         python: an interpreter that has PGMax; None is this one.
@@ -38,79 +38,53 @@ class PGMax(GraphPeer):
 
     def missing(self) -> str | None:
         if self.python is None and find_spec("pgmax") is None:
-            return f"{self.name} is not installed here; --pgmax-python names an interpreter that has it"
-        pair = GraphProblem("pair", 2, 3, ((0, 1),), batch=2, sweeps=5)
+            return f"{self.name} is not installed here; name an interpreter that has it with --pgmax-python"
         try:
-            for contest in self.contests(pair):
+            for contest in self.contests(GraphProblem("pair", 2, 3, ((0, 1),), batch=2, sweeps=5)):
                 contest.check()
         except (OSError, ValueError, AssertionError) as error:
             return f"{self.name}: {error}"
         return None
 
-    def contests(self, problem: GraphProblem) -> Generator[GraphContest]:
-        polytope, scores = problem.local(), problem.scores
+    def contests(self, problem: GraphProblem) -> Generator[Contest]:
+        python, scores, polytope = self.python or Path(sys.executable), problem.scores, problem.local()
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
+            nodes, tables = problem.arrays
+            arrays = {"nodes": nodes, "tables": tables, "edges": np.array(problem.edges)}
+            np.savez(Path(folder, "problem.npz"), **arrays, iterations=problem.sweeps)
+            command = [str(python), str(Path(__file__).with_name("pgmax_script.py")), folder]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True)
 
-        def check() -> None:
-            if problem.graph.is_forest:
-                check_close(Tree(problem.graph).sums(scores)[1].nodes, session.beliefs, 1e-3)
+            def answer() -> dict[str, Any]:
+                """Return the next line of the script's output."""
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                if line:
+                    return json.loads(line)
+                process.wait()
+                errors.seek(0)
+                *_, last = ["ended without an error message", *errors.read().strip().splitlines()]
+                raise ValueError(f"{python}: {last}")
 
-        with _session(problem, self.python or Path(sys.executable)) as session:
-            yield GraphContest(
-                problem.all_sweeps, self.name, lambda: polytope.sums(scores), session.turn, check
-            )
+            def run() -> float:
+                with suppress(BrokenPipeError):  # the missing answer is reported
+                    print("run", file=process.stdin, flush=True)
+                return float(answer()["seconds"])
 
+            def beliefs() -> tuple[Any, Any]:
+                theirs = np.load(Path(folder, "beliefs.npy"))
+                return Tree(problem.graph).sums(scores)[
+                    1
+                ].nodes if problem.graph.is_forest else theirs, theirs
 
-@dataclass(frozen=True)
-class _Session:
-    """A running script that has compiled its problem."""
-
-    python: Path
-    process: subprocess.Popen[str]
-    complaints: Path
-    beliefs: np.ndarray
-
-    def turn(self) -> float:
-        """Let it run once."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # then there is no answer either
-            self.process.stdin.write("go\n")
-            self.process.stdin.flush()
-        return float(self.answer()["seconds"])
-
-    def answer(self) -> dict[str, Any]:
-        """The next line that it prints."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            said = self.complaints.read_text(encoding="utf-8").strip().splitlines()
-            raise ValueError(f"{self.python}: {said[-1] if said else 'ended without a word'}")
-        return json.loads(line)
-
-
-@contextmanager
-def _session(problem: GraphProblem, python: Path) -> Iterator[_Session]:
-    script = Path(__file__).with_name("pgmax_script.py")
-    assert problem.scores.edges is not None
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        np.savez(
-            folder / "problem.npz",
-            nodes=problem.scores.nodes.numpy(),
-            tables=problem.scores.edges.numpy(),
-            edges=np.array(problem.edges),
-            iterations=problem.sweeps,
-        )
-        complaints = folder / "complaints.txt"
-        with complaints.open("w", encoding="utf-8") as stderr:
-            process = subprocess.Popen(
-                [str(python), str(script), place],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
-            )  # fmt: skip
             try:
-                session = _Session(python, process, complaints, np.zeros(0))
-                found = session.answer()["version"]
-                if found != PGMAX_VERSION:
-                    raise ValueError(f"{python} has {found}, which is not what is compared")
-                yield replace(session, beliefs=np.load(folder / "beliefs.npy"))
+                installed = answer()["version"]
+                if installed != PGMAX_VERSION:
+                    raise ValueError(
+                        f"{python}: expected PGMax {PGMAX_VERSION}, but {installed} is installed"
+                    )
+                ours = clock(lambda: polytope.sums(scores))
+                yield Contest(problem.all_sweeps, self.name, ours, run, beliefs, tolerance=1e-3)
             finally:
-                process.communicate()  # the end of its input is the end of the script
+                process.communicate()  # closes the script's input, which ends it

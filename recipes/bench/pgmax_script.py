@@ -1,10 +1,10 @@
-"""PGMax on one problem: a script for an interpreter that has PGMax; it needs nothing of ours.
+"""Run PGMax on one problem; a script for an interpreter that has PGMax, independent of `gspen_ner`.
 
     python pgmax_script.py FOLDER
 
-FOLDER holds `problem.npz`: nodes [B, N, L], tables [B, E, L, L], edges [E, 2], iterations. It compiles, runs
-once, writes `beliefs.npy` [B, N, L] there, and says in a line of JSON which PGMax it is; then it answers each
-line of its input by a run and the seconds that it took, until its input ends.
+FOLDER holds `problem.npz`: nodes [B, N, L], tables [B, E, L, L], edges [E, 2], iterations. The script
+compiles, runs once, writes `beliefs.npy` [B, N, L] there, and prints the version of PGMax as JSON. For each
+line of its input it then runs once more and prints the seconds, until its input ends.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 
 
 def choose_runtime() -> None:
-    """XLA's older runtime, on which PGMax is 1.3 to 2.1 times as fast; to be set before jax is imported."""
+    """Select XLA's older runtime, which runs PGMax 1.3 to 2.1 times as fast; call it before importing jax."""
     if "XLA_FLAGS" not in os.environ and version("jaxlib") in ("0.4.32", "0.4.33", "0.4.34", "0.4.35"):
         os.environ["XLA_FLAGS"] = "--xla_cpu_use_thunk_runtime=false"
 
 
 def marginals_of(nodes: int, labels: int, edges: np.ndarray, iterations: int) -> Callable:
-    """Sum-product as one compiled function: scores of a batch's nodes and edges to marginals of nodes."""
+    """Return compiled sum-product: a batch's scores of nodes and edges to marginals of nodes."""
     import jax  # type: ignore[import-not-found, unused-ignore]
     from pgmax import fgraph, fgroup, infer, vgroup  # type: ignore[import-not-found, unused-ignore]
 
@@ -39,16 +39,16 @@ def marginals_of(nodes: int, labels: int, edges: np.ndarray, iterations: int) ->
     graph.add_factors(pairs)
     propagation = infer.BP(graph.bp_state, temperature=1.0)
 
-    def one(scores: jax.Array, tables: jax.Array) -> jax.Array:
+    def beliefs(scores: jax.Array, tables: jax.Array) -> jax.Array:
         start = propagation.init(evidence_updates={variables: scores}, log_potentials_updates={pairs: tables})
-        found = propagation.run(start, num_iters=iterations, damping=0.0)
-        return infer.get_marginals(propagation.get_beliefs(found))[variables]
+        end = propagation.run(start, num_iters=iterations, damping=0.0)
+        return infer.get_marginals(propagation.get_beliefs(end))[variables]
 
-    return jax.jit(jax.vmap(one))
+    return jax.jit(jax.vmap(beliefs))
 
 
 def main(folder: Path) -> None:
-    """Compile, then run whenever asked to."""
+    """Compile, then run once for each line of the input."""
     choose_runtime()
     import jax
 
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
         edges, iterations = problem["edges"], int(problem["iterations"])
     run = marginals_of(nodes.shape[1], nodes.shape[2], edges, iterations)
     np.save(folder / "beliefs.npy", np.asarray(run(nodes, tables)))
-    print(json.dumps({"version": version("pgmax"), "jax": jax.__version__}), flush=True)
+    print(json.dumps({"version": version("pgmax")}), flush=True)
     for _ in sys.stdin:
         start = time.perf_counter()
         run(nodes, tables).block_until_ready()

@@ -1,8 +1,7 @@
-"""`gspen-ner bench tag`: the memory of tagging corpora of growing size, and what more workers gain.
+"""Memory of tagging corpora of growing size, and the gain by more workers.
 
-Each run is a process of its own. Its memory is the most that a worker, or the process that gives out the
-work, had at once. Starting (imports, models, Ray) is in the seconds; the rate between the smallest and the
-largest corpus is without it.
+Each run is a separate process with one thread per worker. The time of a run includes starting (imports,
+models, Ray); the rate between the smallest and the largest corpus does not.
 """
 
 from __future__ import annotations
@@ -13,20 +12,22 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Literal
 
 from rich.table import Table
 
+from gspen_ner.cli.shared import EngineName
 from gspen_ner.ner.newswire import generate_newswire
+from recipes.bench.timing import make_table
 
-EngineName = Literal["local", "ray"]
-DOCUMENTS = 2000  # that are written; larger corpora repeat them
+DOCUMENTS = 2000
+"""Number of generated documents; larger corpora repeat them."""
 
 
 @dataclass(frozen=True)
 class TagRun:
-    """One measurement; `peak_mb` is of the largest process."""
+    """One measurement; `peak_mb` is the memory of the largest process."""
 
     engine: str
     workers: int
@@ -36,14 +37,13 @@ class TagRun:
 
 
 def write_corpus(file: Path, sentences: int) -> None:
-    """Generated news as JSON lines, with documents."""
-    made = generate_newswire(min(DOCUMENTS, sentences // 6 + 1), seed=11)
+    """Write generated news as JSON lines with documents."""
+    news = generate_newswire(min(DOCUMENTS, sentences // 6 + 1), seed=11)
     with file.open("w", encoding="utf-8") as out:
         for number in range(sentences):
-            turn, place = divmod(number, len(made))
-            sentence = made[place]
-            row = {"id": number, "tokens": sentence.tokens, "document": f"{turn}-{sentence.document}"}
-            out.write(json.dumps(row) + "\n")
+            copy, index = divmod(number, len(news))
+            document = f"{copy}-{news[index].document}"
+            out.write(json.dumps({"id": number, "tokens": news[index].tokens, "document": document}) + "\n")
 
 
 def run_tagging(
@@ -57,20 +57,17 @@ def run_tagging(
 
     Args:
         model: folder of a model or of a run.
-        folder: for corpora and outputs.
+        folder: folder for corpora and outputs.
         sizes: sentences of each corpus.
-        workers: how many, each with one thread.
-        engines: that are measured.
+        workers: numbers of workers.
+        engines: engines to measure.
     """
     for size in sizes:
         write_corpus(folder / f"{size}.jsonl", size)
-    for engine in engines:
-        for count in workers:
-            for size in sizes:
-                output = folder / f"{engine}-{count}-{size}"
-                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-                    job = alone.submit(_run, model, folder / f"{size}.jsonl", output, engine, count)
-                    yield job.result()
+    for engine, count, size in product(engines, workers, sizes):
+        output = folder / f"{engine.value}-{count}-{size}"
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            yield process.submit(_run, model, folder / f"{size}.jsonl", output, engine, count).result()
 
 
 def _run(model: str, corpus: Path, output: Path, engine: EngineName, workers: int) -> TagRun:
@@ -79,31 +76,38 @@ def _run(model: str, corpus: Path, output: Path, engine: EngineName, workers: in
     from gspen_ner.corpora.tagging import CorpusJob
     from gspen_ner.corpora.worker import peak_memory
 
-    begun = time.perf_counter()
-    job = CorpusJob(model, str(corpus), output, Settings())
-    done = job.run(make_engine(engine, workers, threads=1))
-    seconds = time.perf_counter() - begun
-    return TagRun(engine, workers, done.rows, seconds, max(done.peak, peak_memory()))
+    start = time.perf_counter()
+    result = CorpusJob(model, str(corpus), output, Settings()).run(
+        make_engine(engine.value, workers, threads=1)
+    )
+    seconds = time.perf_counter() - start
+    return TagRun(engine.value, workers, result.rows, seconds, max(result.peak, peak_memory()))
 
 
 def as_table(runs: list[TagRun]) -> Table:
-    """The runs, with ratios: of memory to the smallest corpus, of the rate to that of one worker."""
-    table = Table(title="tagging, one thread a worker")
-    for name in ("engine", "workers", "sentences", "s", "sentences/s", "peak MB", "x memory", "gain"):
-        table.add_column(name, justify="left" if name == "engine" else "right")
+    """Return the runs with two ratios: memory to the smallest corpus, rate to one worker."""
+    rows = []
     for run in runs:
         same = [r for r in runs if (r.engine, r.workers) == (run.engine, run.workers)]
         single = [r for r in runs if (r.engine, r.workers) == (run.engine, 1)]
-        memory = run.peak_mb / same[0].peak_mb
-        gain = f"{rate(same) / rate(single):.2f}" if run is same[-1] and single else ""
-        speed = f"{rate(same):,.0f}" if run is same[-1] else ""
-        cells = (run.engine, run.workers, f"{run.sentences:,}", f"{run.seconds:.1f}", speed, run.peak_mb)
-        table.add_row(*map(str, cells), f"{memory:.2f}", gain)
-    return table
+        last = run is same[-1]
+        rows.append(
+            {
+                "engine": run.engine,
+                "workers": run.workers,
+                "sentences": run.sentences,
+                "s": f"{run.seconds:.1f}",
+                "sentences/s": f"{rate(same):,.0f}" if last else "",
+                "peak MB": run.peak_mb,
+                "x memory": f"{run.peak_mb / same[0].peak_mb:.2f}",
+                "gain": f"{rate(same) / rate(single):.2f}" if last and single else "",
+            }
+        )
+    return make_table("tagging, one thread per worker", rows, text=("engine",))
 
 
 def rate(runs: list[TagRun]) -> float:
-    """Sentences a second, without the time to start if there are two sizes."""
+    """Return sentences per second, without the time to start if there are two sizes."""
     first, last = runs[0], runs[-1]
     if first is last:
         return last.sentences / last.seconds

@@ -1,15 +1,15 @@
-"""One epoch of GSPEN beside one of its CRF, and of the CRF beside the same tagger with pytorch-crf.
+"""One epoch of GSPEN against one of its CRF, and of the CRF against the same tagger with pytorch-crf.
 
-All are trained by the same trainer on the same sentences in batches of the same size, in turns; an epoch is
-measured without evaluation and checkpoints. Ratios are CRF time / GSPEN time: 4x is 0.25 of the CRF's time.
+All are trained by the same trainer on the same sentences with the same batch size. Evaluation and checkpoints
+are not timed. Ratios are CRF time / GSPEN time: 4x means that GSPEN's epoch takes a quarter of the CRF's.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from gspen_ner.files import write_folder
+from gspen_ner.hosts.huggingface import as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, TaggingOutput
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer
 from gspen_ner.polytopes import Chain
@@ -24,22 +25,29 @@ from gspen_ner.recipe import Recipe, load_recipe
 from gspen_ner.runs.huggingface_run import HuggingFaceRun
 from gspen_ner.runs.models import new_base, with_term
 from gspen_ner.scorers.bilstm_cnn import BiLSTMCNN, padded
-from recipes.bench.timing import Row
+from gspen_ner.training import Plain
+from recipes.bench.timing import Row, Targets, take_rounds
 
 BATCH_SIZE = 32
 TERMS = ("padded_mlp", "convolution", "document")
 CRF_EPOCH, PYTORCH_CRF_EPOCH = "CRF, one epoch", "the same with pytorch-crf 0.7.2"
 
 
-def bars(case: str) -> dict[tuple[str, str, str], float]:
-    """The ratios wanted."""
+def targets(case: str) -> Targets:
+    """Return the wanted ratios."""
     frozen = {(case, f"GSPEN ({term}), base frozen", CRF_EPOCH): 4.0 for term in TERMS}
     trained = {(case, f"GSPEN ({term}), all trained", CRF_EPOCH): 0.77 for term in TERMS}
     return frozen | trained
 
 
 def recipe_of(term: str, documents: int | None) -> tuple[str, Recipe]:
-    """CoNLL-2003 where GSPEN_DATA names it, else generated documents; some of them or all."""
+    """Return a name for the data, and the recipe of a term.
+
+    Args:
+        term: name of the term.
+        documents: number of training documents, of CoNLL-2003 if GSPEN_DATA is set and otherwise generated;
+            None for all.
+    """
     if "GSPEN_DATA" in os.environ:
         share = 1.0 if documents is None else min(1.0, documents / 946)
         case, changes = f"{share:.0%} of CoNLL-2003", [f"data.fraction={share}"]
@@ -48,63 +56,66 @@ def recipe_of(term: str, documents: int | None) -> tuple[str, Recipe]:
         case = f"newswire, {count} documents"
         changes = [f"data.train=newswire:{count}:1", "data.dev=newswire:5:2", "data.test=newswire:5:3"]
         changes.append("scorer.word_vectors=null")
-    recipe = load_recipe(f"conll03_fast_{term}", [*changes, "term_training.dropout_draws=0"])
+    recipe = load_recipe(f"conll03_fast_{term}", changes)
     return case, Recipe.model_validate(recipe.model_dump())
 
 
-def contestants(
+def trainers(
     documents: int | None, folder: Path, terms: Sequence[str] = TERMS
 ) -> Iterator[tuple[str, StageTrainer]]:
-    """Name and trainer of each; the CRF has been trained for an epoch, and terms stand on that one."""
-    recipe = recipe_of(TERMS[0], documents)[1]
-    run = HuggingFaceRun(recipe, folder / "run")
-    base = new_base(recipe, run.corpus)
+    """Yield the name and trainer of each model; the terms start from a CRF trained for one epoch."""
+    run = HuggingFaceRun(recipe_of(TERMS[0], documents)[1], folder / "run")
+    base = new_base(run.recipe, run.corpus)
     if find_spec("torchcrf") is not None:
-        peer = _PytorchCRFTagger(base.config, base.reader)
-        yield PYTORCH_CRF_EPOCH, _trainer(run, peer, run.sentences(peer), folder / "pytorch_crf")
-    crf = _trainer(run, base, run.sentences(base), folder / "crf")
+        yield PYTORCH_CRF_EPOCH, _trainer(run, _PytorchCRFTagger(base.config, base.reader), folder / "peer")
+    crf = _trainer(run, base, folder / "crf")
     crf.train()
     write_folder(folder / "base", base.save_pretrained)
     yield CRF_EPOCH, crf
     for term in terms:
-        for freeze in ("base", "none"):
+        for freeze, name in (("base", "base frozen"), ("none", "all trained")):
             recipe = recipe_of(term, documents)[1]
             training = recipe.term_training.model_copy(update={"freeze": freeze})
-            place = folder / f"{term}-{freeze}"
-            run = HuggingFaceRun(recipe.model_copy(update={"term_training": training}), place)
+            stage = folder / f"{term}-{freeze}"
+            run = HuggingFaceRun(recipe.model_copy(update={"term_training": training}), stage)
             model = with_term(folder / "base", run.recipe, run.corpus)
-            data = run.potentials(model) if freeze == "base" else run.sentences(model)
-            what = "base frozen" if freeze == "base" else "all trained"
-            yield f"GSPEN ({term}), {what}", _trainer(run, model, data, place)
+            yield f"GSPEN ({term}), {name}", _trainer(run, model, stage)
 
 
-def _trainer(
-    run: HuggingFaceRun, model: GSPENForTokenClassification, data: StageData, folder: Path
-) -> StageTrainer:
-    training = run.recipe.base_training if model.head is None else run.recipe.term_training
-    once = training.model_copy(update={"epochs": 1, "batch_size": BATCH_SIZE, "average": 0.0})
-    few = StageData(data.train, data.dev.select(range(min(16, len(data.dev)))), data.draws)
-    return StageTrainer(model, once, folder, few, seed=run.recipe.seed)
+def _trainer(run: HuggingFaceRun, model: GSPENForTokenClassification, folder: Path) -> StageTrainer:
+    training = run.recipe.term_training if model.config.terms else run.recipe.base_training
+    if model.config.terms and run.recipe.term_training.freeze == "base":
+        data = run.host.term_data(model, Plain())
+    else:
+        data = StageData(as_dataset(run.corpus.train, model.bio), as_dataset(run.corpus.dev))
+    one_epoch = training.model_copy(update={"epochs": 1, "batch_size": BATCH_SIZE, "average": 0.0})
+    small_dev = StageData(data.train, data.dev.select(range(min(16, len(data.dev)))), data.versions)
+    return StageTrainer(model, one_epoch, folder, small_dev, seed=run.recipe.seed)
+
+
+def _last_epoch(trainer: StageTrainer) -> dict[str, float]:
+    return next(entry for entry in reversed(trainer.state.log_history) if "seconds" in entry)
+
+
+def _epoch_seconds(trainer: StageTrainer) -> float:
+    trainer.train()
+    return _last_epoch(trainer)["seconds"]
 
 
 def run_training(
     documents: int | None, rounds: int, terms: Sequence[str] = TERMS
 ) -> tuple[str, list[Row], dict[str, float]]:
-    """Measure all, in turns, after a first epoch that does not count; also mean steps of inference."""
+    """Time an epoch of each model in alternating rounds.
+
+    Returns:
+        A name for the data, the rows, and the mean number of inference steps of each GSPEN.
+    """
     case = recipe_of(TERMS[0], documents)[0]
-    seconds: dict[str, list[float]] = {}
-    steps: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as place:
-        trainers = dict(contestants(documents, Path(place), terms))
-        for turn in range(rounds + 1):
-            for name, trainer in trainers.items():
-                trainer.train()
-                last = next(entry for entry in trainer.state.log_history[::-1] if "seconds" in entry)
-                if turn:
-                    seconds.setdefault(name, []).append(1e3 * last["seconds"])
-                if "inference_steps" in last:
-                    steps[name] = last["inference_steps"]
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        models = dict(trainers(documents, Path(folder), terms))
+        medians = take_rounds({name: partial(_epoch_seconds, models[name]) for name in models}, rounds)
+    last = {name: _last_epoch(trainer) for name, trainer in models.items()}
+    steps = {name: entry["inference_steps"] for name, entry in last.items() if "inference_steps" in entry}
     crf = medians.pop(CRF_EPOCH)
     rows = [Row(case, name, value, CRF_EPOCH, crf) for name, value in medians.items() if "GSPEN" in name]
     if PYTORCH_CRF_EPOCH in medians:
@@ -113,7 +124,7 @@ def run_training(
 
 
 class _PytorchCRFTagger(GSPENForTokenClassification):
-    """The same encoder, learning by pytorch-crf's layer."""
+    """The same encoder trained with pytorch-crf's layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         import torchcrf

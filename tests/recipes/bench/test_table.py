@@ -1,4 +1,4 @@
-"""`gspen-ner bench table`: what is timed, how it is scaled and compared. No time is judged."""
+"""The bench `table`: what is timed, how times are scaled and compared. No time is asserted."""
 
 import json
 
@@ -6,14 +6,18 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 from gspen_ner.hosts.huggingface.system_trainer import Trained
 from gspen_ner.polytopes import LocalPolytope, Tree
 from recipes.bench import epochs, run_times
+from recipes.bench.commands import bench
 from recipes.bench.epochs import BY_MESSAGES, UPDATES, TimedTask, timed_tasks
 from recipes.bench.run_times import PAPER_SECONDS, as_table, time_task
 from tests.recipes.multilabel.test_command import TINY as MULTILABEL
 from tests.tiny import gspen_ner
+
+RUNNER = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
 
 
 class MadeUp:
@@ -138,7 +142,7 @@ def test_systems_of_a_run_are_timed_as_they_are(monkeypatch, tmp_path):
 def test_the_command_shows_a_table_and_writes_json(monkeypatch, tmp_path):
     monkeypatch.setattr(epochs, "timed_tasks", lambda runs: [TimedTask("Bibtex", "made up", 1000, made_up)])
     monkeypatch.setattr(run_times, "time_ner", None)
-    result = gspen_ner("bench", "table", "--quick", "--json", tmp_path / "table.json")
+    result = RUNNER.invoke(bench, ["table", "--quick", "--json", str(tmp_path / "table.json")])
     assert result.exit_code == 0, result.output
     assert "times Struct by messages" in " ".join(result.output.split())
     found = json.loads((tmp_path / "table.json").read_text())
