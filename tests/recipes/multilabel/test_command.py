@@ -1,4 +1,4 @@
-"""`gspen-ner train` on a multilabel task as a user meets it: a tiny run of all systems on generated rows."""
+"""`python -m recipes.multilabel` as users run it: a tiny run of all systems on generated rows."""
 
 import json
 import shutil
@@ -8,14 +8,17 @@ import torch
 import yaml
 from PIL import Image
 
-from gspen_ner.hosts.huggingface.system_trainer import predictions, train_system
-from gspen_ner.recipe import load_recipe
-from recipes.multilabel import systems as multilabel_systems
+from gspen_ner.training import fit, predictions
+from recipes.multilabel.__main__ import app
+from recipes.multilabel.metrics import best_threshold, example_f1
+from recipes.multilabel.settings import MultilabelRecipe
 from recipes.multilabel.systems import MultilabelSystems
-from recipes.multilabel.task import best_threshold, example_f1, generate_multilabel
-from tests.tiny import gspen_ner
+from recipes.studies import systems as study_systems
+from recipes.studies.generated import generate_rows
+from tests.recipes.commands import load_study, run_command
 
-SYSTEMS = ["unary", "struct", "spen", "gspen", "nlstruct"]
+SYSTEMS = ["unary", "struct", "spen", "nlstruct", "gspen"]
+READS = {"read_potentials": False, "last_label_only": True}
 INFERENCE = {"temperature": 0.1, "max_steps": 10}
 TINY = {
     "task": "multilabel",
@@ -23,7 +26,7 @@ TINY = {
     "seeds": [1, 2],
     "unary": {"hidden": 16, "input_dropout": 0.1, "max_updates": 60, "learning_rate": 0.01},
     "struct": {"hidden": 8, "max_updates": 20, "evaluate_every": 10, "learning_rate": 0.01},
-    "spen": {"hidden": 4, "max_updates": 20, "evaluate_every": 10, "inference": INFERENCE},
+    "spen": {"hidden": 4, **READS, "max_updates": 20, "evaluate_every": 10, "inference": INFERENCE},
     "gspen": {"hidden": 8, "max_updates": 20, "evaluate_every": 10, "inference": INFERENCE},
     "nlstruct": {"hidden": 8, "max_updates": 10, "evaluate_every": 10, "inference": INFERENCE},
 }
@@ -36,11 +39,17 @@ def write(file, **changes):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of a run and what it said. Not to be changed."""
+    """Folder and output of a run; not to be changed."""
     folder = tmp_path_factory.mktemp("multilabel")
-    result = gspen_ner("train", write(folder / "tiny.yaml"), "--output", folder / "run")
+    result = run_command(app, write(folder / "tiny.yaml"), "--output", folder / "run")
     assert result.exit_code == 0, result.output
     return folder / "run", result.output
+
+
+def systems_in(folder, recipe):
+    return MultilabelSystems(
+        load_study(MultilabelRecipe, recipe), generate_rows((120, 60, 60), 30, 6, 0), 1, folder
+    )
 
 
 def results_of(folder):
@@ -75,28 +84,28 @@ def test_the_picture_shows_the_means(trained):
     bars = {bar["name"]: bar for bar in json.loads((folder / "figures" / "f1.json").read_text())["bars"]}
     found = [result["test_f1"] for result in results_of(folder) if result["system"] == "gspen"]
     assert bars["GSPEN"]["seeds"] == found
-    assert bars["GSPEN"]["mean"] == pytest.approx(sum(found) / 2)
+    assert bars["GSPEN"]["value"] == pytest.approx(sum(found) / 2)
     assert Image.open(folder / "figures" / "f1.png").size[0] > 500
 
 
 def test_a_run_that_is_there_is_not_trained_again(trained, tmp_path, monkeypatch):
     folder, _ = trained
-    monkeypatch.setattr(multilabel_systems, "train_system", None)
+    monkeypatch.setattr(study_systems, "fit", None)
     before = results_of(folder)
-    result = gspen_ner("train", write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
+    result = run_command(app, write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
     assert result.exit_code == 0, result.output
     assert results_of(folder) == before
 
 
 def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(trained):
     folder, _ = trained
-    recipe = load_recipe(folder / "recipe.yaml")
-    data = generate_multilabel((120, 60, 60), 30, 6, 0)
-    systems = MultilabelSystems(recipe, data, 1, folder / "seed-1")
+    systems = systems_in(folder / "seed-1", folder / "recipe.yaml")
+    data = systems.data
     for result in results_of(folder)[: len(SYSTEMS)]:
         system = getattr(systems, result["system"])
         dev, test = (
-            predictions(system, systems.rows[split].inputs, "marginals")[..., 1] for split in ("dev", "test")
+            predictions(system, systems.data.splits[split].inputs, "marginals")[..., 1]
+            for split in ("dev", "test")
         )
         threshold, f1 = best_threshold(dev, data.dev.labels)
         assert threshold == pytest.approx(result["threshold"])
@@ -107,13 +116,14 @@ def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(
 def test_a_refit_learns_from_dev_too_with_what_dev_has_chosen(trained, tmp_path, monkeypatch):
     calls = []
 
-    def watched(system, train, dev, score, training, *rest):
-        calls.append((len(train), training.max_updates))
-        return train_system(system, train, dev, score, training, *rest)
+    def watched(system, train, dev, judge, training, *rest):
+        rows = len(train.labels if isinstance(system, study_systems.UnarySystem) else train[0].labels)
+        calls.append((rows, training.max_updates))
+        return fit(system, train, dev, judge, training, *rest)
 
     recipe = write(tmp_path / "tiny.yaml", refit=True, seeds=[1], systems=["struct"])
-    monkeypatch.setattr(multilabel_systems, "train_system", watched)
-    result = gspen_ner("train", recipe, "--output", tmp_path / "run")
+    monkeypatch.setattr(study_systems, "fit", watched)
+    result = run_command(app, recipe, "--output", tmp_path / "run")
     assert result.exit_code == 0, result.output
     first = results_of(trained[0])[:2]
     again = results_of(tmp_path / "run")
@@ -131,27 +141,26 @@ def test_a_refit_learns_from_dev_too_with_what_dev_has_chosen(trained, tmp_path,
 @pytest.mark.parametrize("draws", [False, True])
 def test_with_draws_unary_errs_anew_in_training_and_only_there(draws, tmp_path):
     changes = {"draws": draws, "unary": TINY["unary"] | {"input_dropout": 0.5, "max_updates": 1}}
-    data = generate_multilabel((120, 60, 60), 30, 6, 0)
-    systems = MultilabelSystems(load_recipe(write(tmp_path / "tiny.yaml", **changes)), data, 1, tmp_path)
-    unary = predictions(systems.unary, data.dev.features, "marginals")
+    systems = systems_in(tmp_path, write(tmp_path / "tiny.yaml", **changes))
+    data = systems.data
+    unary = predictions(systems.unary, data.dev.inputs, "marginals")
     struct = systems.struct
-    torch.nn.init.zeros_(struct.pairs.tables.weight)
-    torch.nn.init.zeros_(struct.pairs.tables.bias)
-    torch.testing.assert_close(predictions(struct, data.dev.features, "marginals"), unary)
-    rows = data.train.features, data.train.labels
+    torch.nn.init.zeros_(struct.scorer.pairs.tables.weight)
+    torch.nn.init.zeros_(struct.scorer.pairs.tables.bias)
+    torch.testing.assert_close(predictions(struct, data.dev.inputs, "marginals"), unary)
+    rows = data.train.inputs, data.train.labels
     struct.train()
     assert bool(struct(*rows).loss != struct(*rows).loss) is draws
     struct.eval()
     assert struct(*rows).loss == struct(*rows).loss
-    assert not any(weight.requires_grad for weight in struct.scorer.parameters())
+    assert not any(weight.requires_grad for weight in struct.scorer.nodes.parameters())
 
 
 def test_gspen_keeps_what_it_stands_on(trained):
     folder, _ = trained
-    recipe = load_recipe(folder / "recipe.yaml")
-    systems = MultilabelSystems(recipe, generate_multilabel((120, 60, 60), 30, 6, 0), 1, folder / "seed-1")
+    systems = systems_in(folder / "seed-1", folder / "recipe.yaml")
     learned = {name for name, weight in systems.gspen.named_parameters() if weight.requires_grad}
-    assert {name.split(".")[0] for name in learned} == {"pairs"}
+    assert {name.split(".")[1] for name in learned} == {"pairs"}
     mine, its = systems.gspen.head.term.state_dict(), systems.spen.head.term.state_dict()
     assert all((mine[name] == its[name]).all() for name in its)
 
@@ -159,12 +168,9 @@ def test_gspen_keeps_what_it_stands_on(trained):
 def test_gspens_term_learns_on_over_structs_pairs(trained, tmp_path):
     shutil.copytree(trained[0], tmp_path / "run")
     shutil.rmtree(tmp_path / "run/seed-1/gspen")
-    recipe = load_recipe(
-        write(tmp_path / "tiny.yaml", gspen=TINY["gspen"] | {"learns": "term", "max_updates": 1})
-    )
-    data = generate_multilabel((120, 60, 60), 30, 6, 0)
-    systems = MultilabelSystems(recipe, data, 1, tmp_path / "run/seed-1")
-    assert systems.gspen.pairs is systems.struct.pairs
+    recipe = write(tmp_path / "tiny.yaml", gspen=TINY["gspen"] | {"learns": "term", "max_updates": 1})
+    systems = systems_in(tmp_path / "run/seed-1", recipe)
+    assert systems.gspen.scorer.pairs is systems.struct.scorer.pairs
     learned = {name for name, weight in systems.gspen.named_parameters() if weight.requires_grad}
     assert {name.split(".")[0] for name in learned} == {"head"}
     moved = systems.gspen.head.term.mlp.input.weight - systems.spen.head.term.mlp.input.weight
@@ -181,7 +187,7 @@ def test_gspens_term_learns_on_over_structs_pairs(trained, tmp_path):
     ],
 )
 def test_data_that_cannot_be_are_refused_in_a_line(data, message, tmp_path):
-    result = gspen_ner("train", write(tmp_path / "tiny.yaml", data=data), "--output", tmp_path / "run")
+    result = run_command(app, write(tmp_path / "tiny.yaml", data=data), "--output", tmp_path / "run")
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output
@@ -190,18 +196,18 @@ def test_data_that_cannot_be_are_refused_in_a_line(data, message, tmp_path):
 
 def write_arff(file, split, names):
     """Rows in Mulan's sparse layout: features first, then the labels, under their names."""
-    width = split.features.shape[1]
+    width = split.inputs.shape[1]
     header = "".join(f"@attribute {name} {{0,1}}\n" for name in [*(f"word{n}" for n in range(width)), *names])
     rows = (
         [column for column, value in enumerate([*features, *labels]) if value]
-        for features, labels in zip(split.features.tolist(), split.labels.tolist(), strict=True)
+        for features, labels in zip(split.inputs.tolist(), split.labels.tolist(), strict=True)
     )
     lines = ("{" + ",".join(f"{column} 1" for column in row) + "}\n" for row in rows)
     file.write_text(f"@relation bookmarks\n{header}@data\n{''.join(lines)}")
 
 
 def test_bookmarks_as_published(tmp_path):
-    data, names = generate_multilabel((120, 40, 40), 30, 6, 0), [f"TAG_{number}" for number in range(6)]
+    data, names = generate_rows((120, 40, 40), 30, 6, 0), [f"TAG_{number}" for number in range(6)]
     for name, split in (("train", data.train), ("dev", data.dev), ("test", data.test)):
         write_arff(tmp_path / f"bookmarks-{name}.arff", split, names)
     inside = "".join(f'<label name="{name}"></label>' for name in names)
@@ -211,12 +217,12 @@ def test_bookmarks_as_published(tmp_path):
     few = [f"{system}.max_updates=6" for system in SYSTEMS]
     changes = [f"data.folder={tmp_path}", "seeds=[3]", "struct.hidden=8", "gspen.hidden=8", *few]
     sets = [part for change in changes for part in ("--set", change)]
-    result = gspen_ner("train", "bookmarks", *sets, "--output", tmp_path / "run")
+    result = run_command(app, "bookmarks", *sets, "--output", tmp_path / "run")
     assert result.exit_code == 0, result.output
     assert "120 train, 40 dev, 40 test rows, 30 features, 6 labels" in result.output
     assert [found["system"] for found in results_of(tmp_path / "run")] == SYSTEMS
-    systems = MultilabelSystems(load_recipe("bookmarks", changes), data, 3, tmp_path / "run" / "seed-3")
-    assert torch.equal(systems.rows["train"].labels, data.train.labels)
-    first, _, _, second, *_ = systems.unary.scorer.layers
+    recipe = load_study(MultilabelRecipe, "multilabel/bookmarks.yaml", changes)
+    systems = MultilabelSystems(recipe, data, 3, tmp_path / "run" / "seed-3")
+    first, _, _, second, *_ = systems.unary.scorer.nodes.layers
     assert (first.p, second.p) == (0.0, 0.5)
     assert systems.spen.head.term.mlp.input.out_features == 15

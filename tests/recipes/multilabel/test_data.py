@@ -11,16 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gspen_ner.graphs import FactorGraph
-from recipes.multilabel.task import (
-    BOOKMARKS_ROWS,
-    best_threshold,
-    example_f1,
-    generate_multilabel,
-    most_frequent_label,
-    read_bibtex,
-    read_bookmarks,
-    star_edges,
-)
+from recipes.multilabel.files import BOOKMARKS_ROWS, read_bibtex, read_bookmarks
+from recipes.multilabel.metrics import best_threshold, example_f1
+from recipes.multilabel.star import most_frequent_label, star_edges
+from recipes.studies.generated import generate_rows
 
 NAMES = ("u", "TAG_b", "v", "TAG_a", "w")  # labels and features may stand in any order
 LABELS = ("TAG_a", "TAG_b")
@@ -54,18 +48,18 @@ def write(folder, rows, names=NAMES):
 
 def rows_of(split):
     """The rows as in the table."""
-    features, labels = split.features.tolist(), split.labels.tolist()
+    features, labels = split.inputs.tolist(), split.labels.tolist()
     return [[u, b, v, a, w] for (u, v, w), (a, b) in zip(features, labels, strict=True)]
 
 
 def assert_well_formed(data):
     for split in (data.train, data.dev, data.test):
-        assert split.features.dtype == torch.uint8
+        assert split.inputs.dtype == torch.uint8
         assert split.labels.dtype == torch.int64
-        assert len(split.features) == len(split.labels) >= 1
-        assert split.features.shape[1] == data.train.features.shape[1]
+        assert len(split.inputs) == len(split.labels) >= 1
+        assert split.inputs.shape[1] == data.train.inputs.shape[1]
         assert split.labels.shape[1] == len(data.names)
-        assert split.features.max() <= 1
+        assert split.inputs.max() <= 1
         assert 0 <= split.labels.min() <= split.labels.max() <= 1
 
 
@@ -184,55 +178,55 @@ def test_tables_that_disagree(tmp_path, names, message):
 
 
 def same(one, other):
-    return torch.equal(one.features, other.features) and torch.equal(one.labels, other.labels)
+    return torch.equal(one.inputs, other.inputs) and torch.equal(one.labels, other.labels)
 
 
 def test_generated_data_is_repeatable():
-    data, again = (generate_multilabel((50, 20, 20), 40, 12) for _ in range(2))
+    data, again = (generate_rows((50, 20, 20), 40, 12) for _ in range(2))
     assert_well_formed(data)
     assert same(data.train, again.train)
     assert same(data.test, again.test)
     assert not same(data.dev, data.test)
-    assert not same(data.train, generate_multilabel((50, 20, 20), 40, 12, seed=1).train)
+    assert not same(data.train, generate_rows((50, 20, 20), 40, 12, seed=1).train)
 
 
 def test_fewer_generated_rows_are_the_first_of_more():
-    few, many = generate_multilabel((30, 5, 1_100), 40, 12), generate_multilabel((1_050, 9, 2_300), 40, 12)
+    few, many = generate_rows((30, 5, 1_100), 40, 12), generate_rows((1_050, 9, 2_300), 40, 12)
     for name in ("train", "dev", "test"):
         short, long = getattr(few, name), getattr(many, name)
         count = len(short.labels)
-        assert torch.equal(short.features, long.features[:count])
+        assert torch.equal(short.inputs, long.inputs[:count])
         assert torch.equal(short.labels, long.labels[:count])
 
 
 @pytest.mark.parametrize(("features", "labels"), [(300, 30), (2_150, 208), (1_836, 159)])
 def test_generated_data_looks_like_the_real_one(features, labels):
-    data = generate_multilabel((1_000, 10, 10), features, labels)
+    data = generate_rows((1_000, 10, 10), features, labels)
     assert_well_formed(data)
     held = data.train.labels.sum(1)
     assert held.min() >= 1
     assert 2 <= held.double().mean() <= 3
     assert most_frequent_label(data.train.labels) == 0
-    assert 0.01 < data.train.features.double().mean() < 0.1
+    assert 0.01 < data.train.inputs.double().mean() < 0.1
     together = torch.corrcoef(data.train.labels.T.double()).nan_to_num().fill_diagonal_(0)
     assert (together > 0.1).sum(1).double().mean() >= 2  # most labels go with some others
 
 
 @pytest.mark.parametrize(("features", "labels"), [(1, 3), (5, 3), (20, 6), (3, 40)])
 def test_small_generated_data(features, labels):
-    assert_well_formed(generate_multilabel((3, 1, 2), features, labels))
+    assert_well_formed(generate_rows((3, 1, 2), features, labels))
 
 
 def test_generated_data_can_be_learned():
-    data = generate_multilabel((1_500, 300, 300), 200, 12)
-    inputs = torch.cat([data.train.features, torch.ones(1_500, 1)], dim=1).double()
+    data = generate_rows((1_500, 300, 300), 200, 12)
+    inputs = torch.cat([data.train.inputs, torch.ones(1_500, 1)], dim=1).double()
     weights = torch.linalg.solve(
         inputs.T @ inputs + 10 * torch.eye(201), inputs.T @ data.train.labels.double()
     )
     threshold, learned = best_threshold(
-        data.dev.features.double() @ weights[:-1] + weights[-1], data.dev.labels
+        data.dev.inputs.double() @ weights[:-1] + weights[-1], data.dev.labels
     )
-    tested = example_f1(data.test.features.double() @ weights[:-1] + weights[-1], data.test.labels, threshold)
+    tested = example_f1(data.test.inputs.double() @ weights[:-1] + weights[-1], data.test.labels, threshold)
     _, constant = best_threshold(data.train.labels.double().mean(0).expand(300, -1), data.dev.labels)
     assert learned > constant + 0.15
     assert tested > constant + 0.15
@@ -242,13 +236,13 @@ def test_generated_data_can_be_learned():
 @pytest.mark.parametrize("rows", [(1, 1, 0), (1, 1), (5, -1, 5)])
 def test_bad_numbers_of_rows(rows):
     with pytest.raises(ValueError, match="expected positive numbers of rows of train, dev and test, got"):
-        generate_multilabel(rows)
+        generate_rows(rows)
 
 
 @pytest.mark.parametrize(("features", "labels"), [(0, 10), (10, 2)])
 def test_bad_widths(features, labels):
     with pytest.raises(ValueError, match="expected 1 feature and 3 labels or more, got"):
-        generate_multilabel((1, 1, 1), features, labels)
+        generate_rows((1, 1, 1), features, labels)
 
 
 # Scores
@@ -350,9 +344,9 @@ def test_a_star():
 def test_the_copy_of_bibtex():
     data = read_bibtex(Path(os.environ["GSPEN_DATA"]) / "bibtex")
     assert_well_formed(data)
-    assert data.train.features.shape == (3_660, 1_836)
-    assert data.dev.features.shape == (1_220, 1_836)
-    assert data.test.features.shape == (2_515, 1_836)
+    assert data.train.inputs.shape == (3_660, 1_836)
+    assert data.dev.inputs.shape == (1_220, 1_836)
+    assert data.test.inputs.shape == (2_515, 1_836)
     assert len(data.names) == 159
     assert data.names[most_frequent_label(data.train.labels)] == "TAG_statphys23"
     labels = torch.cat([data.train.labels, data.dev.labels, data.test.labels])
