@@ -1,4 +1,4 @@
-"""Modules that score labels: what turns features into potentials."""
+"""Modules that score labels: from features to potentials."""
 
 from gspen_ner.scorers.bilstm_cnn import BiLSTMCNN
 from gspen_ner.scorers.crf import LinearChainCRF

@@ -1,11 +1,11 @@
-"""BiLSTM-CNN: the tagger of Ma & Hovy (2016), as the paper's appendix gives it, up to its potentials.
+"""BiLSTM-CNN: potentials of the tagger of Ma & Hovy (2016), with the settings of the paper's appendix.
 
     word vector, CNN over characters -> dropout -> BiLSTM -> dropout -> linear, ELU -> node (and edge) scores
 
-The two directions are two LSTMs, the second of which reads each sentence from its end: padding then lies
-behind both, where it changes nothing, and torch's fast padded LSTM serves where `nn.LSTM(bidirectional)`
-would need packed sequences. Where lengths differ much (documents), sentences are read in parts of similar
-length; all else is computed for tokens only. Characters are read once for each distinct word of a batch.
+The two directions are two LSTMs, the second of which reads each sentence from its end. So padding is at the
+end for both, where it has no effect, and torch's fast padded LSTM can be used; `nn.LSTM(bidirectional=True)`
+would need packed sequences. If lengths differ much (documents), the LSTMs read sentences in parts of similar
+length. All other layers are computed for tokens only, and spellings once for each distinct word of a batch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gspen_ner.scorers.crf import LinearChainCRF
 from gspen_ner.scorers.vocabulary import PADDING, Vocabulary, WordVectors
 
 Transitions = Literal["none", "shared", "bigram"]
-PART = 16  # sentences that the LSTM reads together where lengths differ much
+PART = 16  # number of sentences that the LSTM reads together if lengths differ much
 
 
 @configurable(given=["labels", "trained_words", "fixed_words", "characters"])
 class BiLSTMCNN(nn.Module):
-    """Scores of the labels of sentences.
+    """Score the labels of sentences.
 
     Args:
         labels: the labels; transitions that their scheme forbids are scored -inf.
@@ -102,7 +102,7 @@ class BiLSTMCNN(nn.Module):
 
     @property
     def has_tables(self) -> bool:
-        """Whether transitions are scored by a table for each position, not by one for all."""
+        """Whether transitions have a table of scores for each position instead of a shared one."""
         return self.bigram is not None
 
     def _reset_parameters(self) -> None:
@@ -112,10 +112,10 @@ class BiLSTMCNN(nn.Module):
         nn.init.zeros_(self.characters.weight[PADDING])
 
     def load_vectors(self, vectors: WordVectors, vocabulary: Vocabulary) -> None:
-        """Start from pretrained vectors of words."""
+        """Initialise word vectors with pretrained ones."""
         trained, fixed = vocabulary.words[: vocabulary.trained], vocabulary.words[vocabulary.trained :]
-        vectors.lay_into(self.trained_words.weight, trained, first_row=1)
-        vectors.lay_into(self.fixed_words.weight, fixed, first_row=0)
+        vectors.copy_into(self.trained_words.weight, trained, first_row=1)
+        vectors.copy_into(self.fixed_words.weight, fixed, first_row=0)
 
     def forward(
         self,
@@ -124,13 +124,13 @@ class BiLSTMCNN(nn.Module):
         spelling_at: Int[Tensor, "B T"],
         lengths: Int[Tensor, " B"],
     ) -> tuple[Parts, Polytope]:
-        """Potentials of a batch and the polytope they live on.
+        """Return the potentials of a batch and their polytope.
 
         Args:
             words: numbers of words; see `Vocabulary.word_numbers`.
-            spellings: of the batch's distinct words; see `spell_out`.
-            spelling_at: which of them stands where.
-            lengths: tokens of each sentence.
+            spellings: spellings of the batch's distinct words; see `spell_out`.
+            spelling_at: row of each token's spelling.
+            lengths: number of tokens of each sentence.
         """
         present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
         features = self.encode(words, spellings, spelling_at, lengths)
@@ -139,9 +139,10 @@ class BiLSTMCNN(nn.Module):
             return Parts(nodes), Simplex(present)
         potentials, chain = self.crf.potentials(nodes, present)
         if self.bigram is not None and potentials.edges is not None:
-            later = present[:, 1:]  # the scores of a pair are read from its second token
-            second = features[_is_later(present)]
-            pairs = padded(self.bigram(second), later).unflatten(-1, potentials.edges.shape[-2:])
+            later = present.clone()  # the scores of a pair are computed from its second token
+            later[:, 0] = False
+            pairs = padded(self.bigram(features[later[present]]), present[:, 1:])
+            pairs = pairs.unflatten(-1, potentials.edges.shape[-2:])
             potentials = Parts(potentials.nodes, potentials.edges + pairs)
         return potentials, chain
 
@@ -152,7 +153,7 @@ class BiLSTMCNN(nn.Module):
         spelling_at: Int[Tensor, "B T"],
         lengths: Int[Tensor, " B"],
     ) -> Float[Tensor, "tokens projection"]:
-        """What the scores are read from, of all tokens one behind the other; see `padded`."""
+        """Return the features of all tokens, one row per token; see `padded`."""
         present = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
         vectors = [self._word_vectors(words[present]), self._spelled(spellings)[spelling_at[present]]]
         kept = [whole * self.word_dropout(torch.ones_like(whole[:, :1])) for whole in vectors]
@@ -161,10 +162,10 @@ class BiLSTMCNN(nn.Module):
         with _lstm_precision(inputs.device):
             for rows in _similar(lengths):
                 longest = int(lengths[rows].max())
-                some, its_lengths = inputs[rows, :longest], lengths[rows]
-                backward = mirror(self.backward_lstm(mirror(some, its_lengths))[0], its_lengths)
-                both = torch.cat([self.forward_lstm(some)[0], backward], -1)
-                encoded[rows, :longest] = both.to(encoded.dtype)  # which is not theirs under autocast
+                part, sizes = inputs[rows, :longest], lengths[rows]
+                backward = mirror(self.backward_lstm(mirror(part, sizes))[0], sizes)
+                both = torch.cat([self.forward_lstm(part)[0], backward], -1)
+                encoded[rows, :longest] = both.to(encoded.dtype)  # autocast changes the dtype of LSTMs
         return nn.functional.elu(self.projection(self.output_dropout(encoded[present])))
 
     def _word_vectors(self, words: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens D"]:
@@ -176,40 +177,33 @@ class BiLSTMCNN(nn.Module):
         return torch.where((words < trained)[..., None], vectors, fixed)
 
     def _spelled(self, spellings: Int[Tensor, "U C"]) -> Float[Tensor, "U filters"]:
-        """The largest response of each filter to a word."""
+        """Return the largest response of each filter to each word."""
         responses = self.convolution(self.characters(spellings).mT)
         outside: Bool[Tensor, "U C"] = spellings == PADDING
         return responses.masked_fill(outside[:, None], -torch.inf).amax(-1).tanh()
 
 
 def _lstm_precision(device: torch.device) -> AbstractContextManager[None]:
-    """Autocast as it is, but none on a CPU: many have no LSTM of half precision, and fail if asked for it."""
+    """Return a context without autocast on the CPU, because many CPUs have no LSTM in half precision."""
     return torch.autocast("cpu", enabled=False) if device.type == "cpu" else nullcontext()
 
 
 def padded(values: Float[Tensor, "tokens D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-    """Values of all tokens, one behind the other, laid out by sentence with zeros behind each."""
+    """Return values of all tokens, given as one row per token, as sentences padded with zeros."""
     result = values.new_zeros(*present.shape, values.shape[-1])
     result[present] = values
     return result
 
 
-def _is_later(present: Bool[Tensor, "B T"]) -> Bool[Tensor, " tokens"]:
-    """Of all tokens one behind the other, which do not begin a sentence."""
-    first = torch.zeros_like(present)
-    first[:, 0] = True
-    return ~first[present]
-
-
 def _similar(lengths: Int[Tensor, " B"]) -> Iterable[Int[Tensor, " K"]]:
-    """The batch in parts of similar length, where that spares much padding."""
+    """Return the rows of a batch, in parts of similar length if that saves much padding."""
     if len(lengths) * int(lengths.max()) < 1.3 * int(lengths.sum()):
         return [torch.arange(len(lengths), device=lengths.device)]
     return lengths.argsort(descending=True).split(PART)
 
 
 def mirror(values: Float[Tensor, "B T D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B T D"]:
-    """Each sentence from its end to its start; padding stays where it is."""
+    """Return each sentence from its end to its start; padding does not move."""
     position = torch.arange(values.shape[1], device=values.device)
     origin = torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)
     return values.gather(1, origin[..., None].expand_as(values))

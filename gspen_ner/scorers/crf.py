@@ -2,8 +2,8 @@
 
     p(y | x) ~ exp( start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t, y_{t+1}] + end[y_T] )
 
-It takes the place of pytorch-crf's `CRF`: same arguments, same parameter names, same results. Its masks
-may have gaps ([CLS], sub-tokens): the chain then runs over the positions that are left.
+It can replace pytorch-crf's `CRF`: it has the same arguments, parameter names and results. Masks may have
+gaps ([CLS], sub-tokens); the chain then consists of the unmasked positions.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ class ScoredLabels(NamedTuple):
 
 
 class LinearChainCRF(nn.Module):
-    """Conditional random field over label sequences.
+    """A conditional random field over label sequences.
 
     Args:
         num_labels: number of labels.
-        batch_first: tensors are `[batch, length, ...]`; if False, as in pytorch-crf, `[length, batch, ...]`.
-        constraints: labels whose scheme (BIO, BIOES) forbids transitions, in training and decoding.
+        batch_first: whether tensors are `[batch, length, ...]`; by default `[length, batch, ...]`, as in
+            pytorch-crf.
+        constraints: labels whose scheme (BIO, BIOES) forbids transitions, in training and decoding; None
+            (default) allows all.
 
     Example:
         >>> crf = LinearChainCRF(3, batch_first=True)
@@ -54,7 +56,7 @@ class LinearChainCRF(nn.Module):
         if num_labels < 1:
             raise ValueError(f"num_labels must be at least 1, got {num_labels}")
         if constraints is not None and len(constraints.names) != num_labels:
-            raise ValueError(f"constraints are for {len(constraints.names)} labels, the CRF has {num_labels}")
+            raise ValueError(f"constraints must be for {num_labels} labels, got {len(constraints.names)}")
         self.num_labels, self.batch_first = num_labels, batch_first
         self.start_transitions = nn.Parameter(torch.empty(num_labels))
         self.end_transitions = nn.Parameter(torch.empty(num_labels))
@@ -78,14 +80,14 @@ class LinearChainCRF(nn.Module):
         mask: Tensor | None = None,
         reduction: Reduction = "sum",
     ) -> Float[Tensor, ...]:
-        """Log likelihood of the labels (larger is better).
+        """Return the log likelihood of the labels (larger is better).
 
         Args:
             emissions: scores of every label at every position.
             tags: gold labels, or a boolean `[B, T, L]` of the labels that are allowed at each position
-                (partial annotation: the likelihood is summed over all labellings that fit).
-            mask: True at the positions that count; None for all.
-            reduction: per-row values (`"none"`), their sum or mean, or the mean over tokens.
+                (partial annotation: the likelihood of all labellings with allowed labels).
+            mask: False at positions to leave out; None (default) leaves out none.
+            reduction: `"none"` for a value per row, or their sum (default), mean, or mean over tokens.
         """
         partial = tags.dim() == 3
         expected = tuple(emissions.shape) if partial else tuple(emissions.shape[:2])
@@ -98,19 +100,18 @@ class LinearChainCRF(nn.Module):
         gold = rows.pack(tags if self.batch_first else tags.transpose(0, 1))
         if partial:
             theta, chain = self._chain(rows)
-            fitting = Parts(theta.nodes.masked_fill(~gold, -torch.inf), theta.edges)
-            likelihood = chain.log_partition(fitting) - chain.log_partition(theta)
+            allowed = Parts(theta.nodes.masked_fill(~gold, -torch.inf), theta.edges)
+            likelihood = chain.log_partition(allowed) - chain.log_partition(theta)
         else:
             start, table, end = self.transition_scores()
-            nodes = rows.pack(rows.values)
             edges = table.view(1, 1, *table.shape)
-            likelihood = kernels.log_likelihood(nodes, edges, rows.lengths, gold, start, end)
+            likelihood = kernels.log_likelihood(rows.values, edges, rows.lengths, gold, start, end)
         dtype = torch.promote_types(emissions.dtype, self.transitions.dtype)
         return _reduce(likelihood, rows.lengths, reduction).to(dtype)
 
     @torch.no_grad()
     def decode(self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None) -> list[list[int]]:
-        """The most likely labels of each row, for the positions that count."""
+        """Return the most likely labels of each row, without masked positions."""
         theta, chain = self.potentials(emissions, mask)
         return label_lists(chain.argmax(theta))
 
@@ -118,7 +119,7 @@ class LinearChainCRF(nn.Module):
     def k_best(
         self, emissions: Float[Tensor, "B T L"], k: int, mask: Tensor | None = None
     ) -> list[list[ScoredLabels]]:
-        """The k most likely labellings of each row (fewer where there are not so many), best first."""
+        """Return the k most likely labellings of each row, best first; fewer if there are not as many."""
         theta, chain = self.potentials(emissions, mask)
         scores, labels = chain.k_best(theta, k)
         return [
@@ -134,7 +135,7 @@ class LinearChainCRF(nn.Module):
         mask: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> list[list[list[int]]]:
-        """`count` labellings of each row, drawn from the model."""
+        """Return `count` labellings of each row, drawn from the model."""
         theta, chain = self.potentials(emissions, mask)
         draws = chain.sample(theta, count, generator)
         return [label_lists(draws[:, row]) for row in range(len(theta.nodes))]
@@ -142,7 +143,7 @@ class LinearChainCRF(nn.Module):
     def marginals(
         self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
     ) -> Float[Tensor, "B T L"]:
-        """The probability of every label at every position; zero where masked."""
+        """Return the probability of every label at every position; zero where masked."""
         rows = self._rows(emissions, mask)
         theta, chain = self._chain(rows)
         probabilities = rows.unpack(chain.sums(theta, with_edges=False)[1].nodes)
@@ -151,29 +152,28 @@ class LinearChainCRF(nn.Module):
     def entropy(
         self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
     ) -> Float[Tensor, " rows"]:
-        """The entropy of each row's distribution over labellings, in nats."""
+        """Return the entropy of each row's distribution over labellings, in nats."""
         theta, chain = self.potentials(emissions, mask)
         return chain.distribution_entropy(theta).to(theta.nodes.dtype)
 
     def potentials(
         self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
     ) -> tuple[Parts, Chain]:
-        """Scores and chains, batch first and without gaps: what `GSPENHead` takes.
+        """Return scores and chains for `GSPENHead`, batch first and without gaps.
 
-        Labels and mentions that go with them must be brought into the same form by `pack`.
+        Labels and mentions of the same positions must be converted to this layout by `pack`.
         """
         return self._chain(self._rows(emissions, mask))
 
     def pack(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Values per position (labels, mentions) as `potentials` lays positions out.
+        """Return values per position (labels, mentions) in the layout of `potentials`.
 
         Example:
             >>> crf = LinearChainCRF(3, batch_first=True)
             >>> crf.pack(torch.tensor([[9, 1, 9, 2]]), torch.tensor([[False, True, False, True]]))
             tensor([[1, 2, 9, 9]])
         """
-        rows = self._batch_first(values, mask)
-        return rows.pack(rows.values)
+        return self._batch_first(values, mask).values
 
     def _rows(self, emissions: Tensor, mask: Tensor | None) -> _Rows:
         if emissions.dim() != 3 or emissions.shape[2] != self.num_labels:
@@ -192,7 +192,7 @@ class LinearChainCRF(nn.Module):
         return _Rows(values, mask)
 
     def transition_scores(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Start, transition and end scores, with -inf where the label scheme forbids something."""
+        """Return start, transition and end scores, -inf where the label scheme forbids the transition."""
         scores = self.start_transitions, self.transitions, self.end_transitions
         if self.constraints is None:
             return scores
@@ -205,42 +205,40 @@ class LinearChainCRF(nn.Module):
     def _chain(self, rows: _Rows) -> tuple[Parts, Chain]:
         start, table, end = self.transition_scores()
         chain = Chain(rows.lengths)
-        return chain.potentials(rows.pack(rows.values), table, start, end), chain
+        return chain.potentials(rows.values, table, start, end), chain
 
 
 class _Rows:
-    """Values of a batch (emissions, labels): masked positions are squeezed out, and put back afterwards."""
+    """Values per position (emissions, labels) without masked positions, and the way back."""
 
     def __init__(self, values: Tensor, mask: Tensor | None) -> None:
         batch, length = values.shape[:2]
-        self.values = values
         self.order: Tensor | None = None
         if mask is None:
             self.lengths = torch.full((batch,), length, device=values.device)
-            return
-        mask = mask.bool()
-        self.lengths = mask.sum(1)
-        if not self.lengths.all():
-            row = int((self.lengths == 0).nonzero()[0])
-            raise ValueError(f"row {row}: the mask leaves no position")
-        if not (mask[:, 1:] <= mask[:, :-1]).all():  # gaps, or padding on the left
-            self.order = (~mask).to(torch.int8).argsort(dim=1, stable=True)
+        else:
+            mask = mask.bool()
+            self.lengths = mask.sum(1)
+            if not self.lengths.all():
+                row = int((self.lengths == 0).nonzero()[0])
+                raise ValueError(f"row {row}: the mask must keep at least one position, got none")
+            if not (mask[:, 1:] <= mask[:, :-1]).all():  # gaps, or padding on the left
+                self.order = (~mask).to(torch.int8).argsort(dim=1, stable=True)
+        self.values = self.pack(values)
 
     def pack(self, values: Tensor) -> Tensor:
-        """Bring the positions that count to the front of each row."""
-        if self.order is None:
-            return values
-        return values.gather(1, _like(self.order, values))
+        """Return values with the unmasked positions of each row moved to the front."""
+        return values if self.order is None else values.gather(1, self._index(values))
 
     def unpack(self, values: Tensor) -> Tensor:
-        """Put the values of the positions that count back to where they were."""
+        """Return packed values at their original positions, zero elsewhere."""
         if self.order is None:
             return values
-        return torch.zeros_like(values).scatter(1, _like(self.order, values), values)
+        return torch.zeros_like(values).scatter(1, self._index(values), values)
 
-
-def _like(order: Tensor, values: Tensor) -> Tensor:
-    return order if values.dim() == 2 else order[..., None].expand(values.shape)
+    def _index(self, values: Tensor) -> Tensor:
+        assert self.order is not None
+        return self.order if values.dim() == 2 else self.order[..., None].expand(values.shape)
 
 
 def _reduce(values: Tensor, lengths: Tensor, reduction: Reduction) -> Tensor:

@@ -1,4 +1,4 @@
-"""Scorers over a graph that all examples share: scores of nodes, and tables of edges.
+"""Scorers for a graph that all examples share: scores of nodes, and tables of edges.
 
 inputs -> nodes [B, N, L], edges [B or 1, E, L, L], over the polytope of a batch
 """
@@ -16,12 +16,12 @@ from gspen_ner.polytopes import Polytope
 
 
 class GraphScorer(nn.Module):
-    """Scores of the nodes and edges of a graph.
+    """Score the nodes and edges of a graph.
 
     Args:
-        polytope: returns the polytope of a batch of so many examples.
-        nodes: from inputs to scores of nodes; by default the inputs are these scores.
-        pairs: from inputs to a table for each edge; by default there are none.
+        polytope: function that returns the polytope for a batch size.
+        nodes: module that maps inputs to node scores; by default the inputs are the node scores.
+        pairs: module that maps inputs to a table for each edge; by default there are no edges.
 
     Example:
         >>> from gspen_ner import Chain
@@ -41,14 +41,14 @@ class GraphScorer(nn.Module):
         self.polytope, self.nodes, self.pairs = polytope, nodes, pairs
 
     def forward(self, inputs: Tensor) -> tuple[Parts, Polytope]:
-        """Return the potentials of a batch and the polytope that they live on."""
+        """Return the potentials of a batch and their polytope."""
         nodes = inputs if self.nodes is None else self.nodes(inputs)
         edges = None if self.pairs is None else self.pairs(inputs)
         return Parts(nodes, edges), self.polytope(len(inputs))
 
 
 class PairTables(nn.Module):
-    """A learned table for each edge that all examples share; zero at the start.
+    """A learned table for each edge, shared by all examples; zero at the start.
 
     Args:
         num_edges: number of edges.
@@ -60,5 +60,5 @@ class PairTables(nn.Module):
         self.tables = nn.Parameter(torch.zeros(num_edges, num_labels, num_labels))
 
     def forward(self, inputs: Tensor) -> Float[Tensor, "1 E L L"]:
-        """Return the tables, whatever the inputs are."""
+        """Return the tables, which do not depend on the inputs."""
         return self.tables[None]

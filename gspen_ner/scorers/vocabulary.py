@@ -1,8 +1,8 @@
-"""What a word-level tagger knows of words: which have a vector of their own, and how they are spelled.
+"""The vocabulary of a word-level tagger: numbers of words and characters, and pretrained word vectors.
 
-Words are looked up in lower case with every digit read as 0; what is not known shares one learned vector.
-Words of the training data come first and are learned; the other words of a file of pretrained vectors
-follow and keep the vectors they came with: no gradient ever reaches them.
+Words are looked up in lower case with each digit replaced by 0; unknown words share one learned vector. Words
+of the training data come first, and their vectors are trained. The other words of a file of pretrained
+vectors follow, and their vectors are fixed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 UNKNOWN_WORD = 0
-PADDING, UNKNOWN_CHARACTER = 0, 1  # of spellings
-MAX_SPELLING = 45  # characters of a word that are read
+PADDING, UNKNOWN_CHARACTER = 0, 1  # numbers in spellings
+MAX_SPELLING = 45  # largest number of characters of a word that are used
 FILE_NAME = "vocabulary.json"
-_NUMBER_BEHIND = re.compile(r" (-?[0-9.]*[0-9][0-9.e+-]*)?$")  # of a line with more numbers than wanted
+_ENDS_IN_NUMBER = re.compile(r" (-?[0-9.]*[0-9][0-9.e+-]*)?$")  # a "word" before which a number is missing
 
 
 def normalise(word: str) -> str:
-    """How a word is looked up: lower case, digits as 0."""
+    """Return a word as it is looked up: in lower case, with digits replaced by 0."""
     return re.sub(r"\d", "0", word.lower())
 
 
@@ -39,9 +39,9 @@ class Vocabulary:
     """Numbers of words and characters.
 
     Args:
-        words: words by number, from 1; 0 is any unknown word.
-        trained: how many of them, from the front, occur in the training data.
-        characters: characters by number, from 2; 0 is padding, 1 any unknown one.
+        words: words in the order of their numbers, from 1; 0 is the number of unknown words.
+        trained: number of words, from the first one, that occur in the training data.
+        characters: characters in the order of their numbers, from 2; 0 is padding, 1 unknown characters.
 
     Example:
         >>> vocabulary = Vocabulary.of_sentences([["In", "1996"], ["In", "1997"]])
@@ -59,12 +59,12 @@ class Vocabulary:
     def of_sentences(
         cls, sentences: Iterable[Sequence[str]], known: Iterable[str] = (), minimum_count: int = 2
     ) -> Vocabulary:
-        """The vocabulary of training sentences.
+        """Return the vocabulary of training sentences.
 
         Args:
-            sentences: tokens.
-            known: words with a pretrained vector; each is kept.
-            minimum_count: words without one must occur this often to get a vector of their own.
+            sentences: tokens of each sentence.
+            known: words with a pretrained vector, which are all kept.
+            minimum_count: least number of occurrences of other words that are kept.
         """
         counts: Counter[str] = Counter()
         characters: Counter[str] = Counter()
@@ -78,12 +78,12 @@ class Vocabulary:
         return cls((*trained, *others), len(trained), tuple(sorted(characters)))
 
     def word_numbers(self, tokens: Sequence[str]) -> list[int]:
-        """The number of each token's word."""
+        """Return the number of each token's word."""
         numbers = self._word_index
         return [numbers.get(normalise(token), UNKNOWN_WORD) for token in tokens]
 
     def spelling(self, token: str) -> list[int]:
-        """The numbers of a token's characters, at least one and at most MAX_SPELLING of them."""
+        """Return the numbers of a token's first characters, from one to MAX_SPELLING numbers."""
         numbers = self._character_index
         known = [numbers.get(character, UNKNOWN_CHARACTER) for character in token[:MAX_SPELLING]]
         return known or [UNKNOWN_CHARACTER]
@@ -122,16 +122,16 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Pretrained vectors of words, as they come from a file."""
+    """Pretrained word vectors of a file."""
 
     words: tuple[str, ...]
     vectors: Float[np.ndarray, "words size"]
 
     @classmethod
     def read(cls, path: str | Path, size: int) -> WordVectors:
-        """Read the text format of GloVe, plain or gzipped: a word and `size` numbers a line.
+        """Return vectors in GloVe's text format, plain or gzipped: a word and `size` numbers per line.
 
-        Words that no token is looked up as (upper case, digits) are left out.
+        Words that are never looked up (with upper case or digits) are left out.
         """
         words: list[str] = []
         rows: list[np.ndarray] = []
@@ -139,10 +139,10 @@ class WordVectors:
         try:
             with opener(path, "rt", encoding="utf-8-sig") as file:
                 for number, line in enumerate(file, 1):
-                    word, *numbers = line.rstrip().rsplit(" ", size)  # a word may hold blanks
-                    if len(numbers) != size or _NUMBER_BEHIND.search(word):
-                        found = line.rstrip().count(" ")
-                        raise ValueError(f"{path}:{number}: expected a word and {size} numbers, got {found}")
+                    word, *numbers = line.rstrip().rsplit(" ", size)  # a word may contain spaces
+                    if len(numbers) != size or _ENDS_IN_NUMBER.search(word):
+                        count = line.rstrip().count(" ")
+                        raise ValueError(f"{path}:{number}: expected a word and {size} numbers, got {count}")
                     if word != normalise(word):
                         continue
                     try:
@@ -157,28 +157,28 @@ class WordVectors:
         vectors = np.array(rows, dtype=np.float32).reshape(-1, size)
         if not np.isfinite(vectors).all():
             word = words[int((~np.isfinite(vectors)).any(1).argmax())]
-            raise ValueError(f"{path}: the vector of {word!r} has numbers that are not finite")
+            raise ValueError(f"{path}: vectors must be finite, got NaN or infinity for {word!r}")
         return cls(tuple(words), vectors)
 
-    def lay_into(self, table: Float[Tensor, "rows size"], words: Sequence[str], first_row: int) -> None:
-        """Write the vectors of `words` into rows first_row, first_row + 1, ...; others stay as they are."""
-        rows_of = {word: row for row, word in enumerate(self.words)}
-        found = [(first_row + row, rows_of[word]) for row, word in enumerate(words) if word in rows_of]
-        if found:
-            to, origin = torch.tensor(found).T
-            with torch.no_grad():
-                table[to] = torch.from_numpy(self.vectors)[origin]
+    @torch.no_grad()
+    def copy_into(self, table: Float[Tensor, "rows size"], words: Sequence[str], first_row: int) -> None:
+        """Copy the vectors of words into rows first_row, first_row + 1, ...; skip words without a vector."""
+        sources = {word: row for row, word in enumerate(self.words)}
+        rows = [(row, sources[word]) for row, word in enumerate(words, first_row) if word in sources]
+        if rows:
+            to, source = torch.tensor(rows).T
+            table[to] = torch.from_numpy(self.vectors)[source]
 
 
 def spell_out(
     sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
 ) -> tuple[Int[Tensor, "U C"], Int[Tensor, "B T"]]:
-    """The spellings of a batch's distinct words, and which of them stands where (0 on padding)."""
+    """Return the spellings of a batch's distinct words, and the row of each token (0 on padding)."""
     numbers: dict[str, int] = {}
-    where = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.long)
+    rows = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.long)
     for row, tokens in enumerate(sentences):
-        where[row, : len(tokens)] = torch.tensor([numbers.setdefault(t, len(numbers)) for t in tokens])
+        rows[row, : len(tokens)] = torch.tensor([numbers.setdefault(t, len(numbers)) for t in tokens])
     spellings = [vocabulary.spelling(token) for token in numbers]
     longest = max(map(len, spellings), default=0)
     padded = [spelling + [PADDING] * (longest - len(spelling)) for spelling in spellings]
-    return torch.tensor(padded, dtype=torch.long).reshape(len(spellings), longest), where
+    return torch.tensor(padded, dtype=torch.long).reshape(len(spellings), longest), rows

@@ -405,7 +405,7 @@ def test_the_state_of_a_constrained_crf_goes_round(labels, tmp_path):
 
 
 def test_constraints_for_another_number_of_labels_are_refused():
-    with pytest.raises(ValueError, match="constraints are for 5 labels, the CRF has 4"):
+    with pytest.raises(ValueError, match="constraints must be for 4 labels, got 5"):
         LinearChainCRF(4, constraints=BIO)
 
 
@@ -569,7 +569,7 @@ def test_a_mask_of_another_shape_is_refused(shape):
 def test_a_row_without_any_position_is_refused_by_its_number(batch_first):
     crf, mask = LinearChainCRF(4, batch_first), prefix_mask([3, 2, 0, 1], 3)
     shape = (4, 3, 4) if batch_first else (3, 4, 4)
-    with pytest.raises(ValueError, match="row 2: the mask leaves no position"):
+    with pytest.raises(ValueError, match="row 2: the mask must keep at least one position"):
         crf.decode(torch.zeros(shape), mask if batch_first else mask.transpose(0, 1))
 
 

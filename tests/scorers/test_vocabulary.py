@@ -211,10 +211,10 @@ def test_a_damaged_gzip_file_is_named(tmp_path, kind):
 def test_vectors_are_laid_into_a_table_where_their_words_stand():
     vectors = WordVectors(("a", "b"), np.array([[1, 2], [3, 4]], dtype=np.float32))
     table = torch.zeros(5, 2, requires_grad=True)
-    vectors.lay_into(table, ["b", "unknown", "a"], first_row=1)
+    vectors.copy_into(table, ["b", "unknown", "a"], first_row=1)
     assert table.tolist() == [[0, 0], [3, 4], [0, 0], [1, 2], [0, 0]]
-    vectors.lay_into(table, ["unknown"], first_row=0)
-    vectors.lay_into(table, [], first_row=0)
+    vectors.copy_into(table, ["unknown"], first_row=0)
+    vectors.copy_into(table, [], first_row=0)
     assert table.tolist() == [[0, 0], [3, 4], [0, 0], [1, 2], [0, 0]]
 
 

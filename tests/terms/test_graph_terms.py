@@ -58,7 +58,7 @@ def test_a_new_region_mlp_is_zero_and_reads_what_it_is_told():
 def test_a_region_mlp_of_another_size_says_so():
     with pytest.raises(ValueError, match="needs 24 inputs, got 20: nodes"):
         RegionMLP(2, 5, 1).double()(parts(2), marginals(3), CONTEXT)
-    with pytest.raises(ValueError, match="reads edge marginals"):
+    with pytest.raises(ValueError, match="needs edge marginals"):
         RegionMLP(2, 3, 2).double()(parts(2), Parts(marginals(3).nodes), CONTEXT)
 
 
