@@ -1,58 +1,63 @@
-"""Systems of the graph tasks whose training epochs can be timed.
+"""Systems of the studies whose training epochs can be timed.
 
-They are those of a run of `gspen-ner train` if one is given, so that inference takes as many steps as at the
-end of their training. Else each has been trained for a few updates, on what was trained for a few itself,
-with the real data where `GSPEN_DATA` names them, or generated ones of the published size.
+They come from the run of a study if one is given, so that inference takes as many steps as at the end of
+training. Otherwise each system is trained for a few updates, on the real data if `GSPEN_DATA` names it, or on
+generated data of the published size.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from torch import nn
-
-from gspen_ner.hosts.huggingface.system_trainer import Examples, Trained, train_system
-from gspen_ner.recipe import MultilabelRecipe, OCRRecipe, TaggingRecipe, load_recipe
-from recipes.multilabel.run import read_source
+from gspen_ner.recipe import load_settings
+from gspen_ner.training import Examples, System, TensorTraining, Trained, fit
+from recipes.multilabel.settings import MultilabelRecipe
+from recipes.multilabel.study import read_rows
 from recipes.multilabel.systems import MultilabelSystems
-from recipes.ocr.run import OCRRun
-from recipes.studies.settings import SystemTraining
-from recipes.tagging.run import read_images
+from recipes.ocr.settings import OCRRecipe
+from recipes.ocr.study import OCRStudy
+from recipes.studies.data import StudyData
+from recipes.studies.settings import StudyRecipe
+from recipes.studies.systems import StudySystems
+from recipes.tagging.settings import TaggingRecipe
+from recipes.tagging.study import read_images
 from recipes.tagging.systems import TaggingSystems
 
-Kind = TypeVar("Kind", OCRRecipe, MultilabelRecipe, TaggingRecipe)
+Recipe = TypeVar("Recipe", bound=StudyRecipe)
 UPDATES = {"unary": 300, "struct": 100, "spen": 20, "nlstruct": 4, "gspen": 20}
-"""Of each system before it is timed, at most."""
+"""Largest number of updates of each system before it is timed."""
 BY_MESSAGES = "Struct, message passing"
-_JUDGED_BY = 16  # examples of dev and test: what is timed is training
+_DEV_ROWS = 16  # examples of dev and test: only training is timed
 _NEVER = 1 << 30
+_RECIPES = Path(__file__).parents[1]
 
 
 class Contestant:
     """A system whose epochs are timed.
 
     Args:
-        name: of the system.
-        system: as it is trained; what others freeze later on, to stand on it, is trained here nevertheless.
-        examples: what it learns from.
-        training: how.
+        name: name of the system.
+        system: the system; parameters that later systems freeze are still trained here.
+        examples: examples to learn from.
+        training: how it is trained.
     """
 
-    def __init__(self, name: str, system: nn.Module, examples: Examples, training: SystemTraining) -> None:
+    def __init__(self, name: str, system: System, examples: Examples, training: TensorTraining) -> None:
         self.name, self.system, self.examples, self.training = name, system, examples, training
         self._learned = {key for key, weight in system.named_parameters() if weight.requires_grad}
 
     def train(self, updates: int) -> Trained:
-        """So many more updates."""
+        """Train for a number of updates."""
         for key, weight in self.system.named_parameters():
             weight.requires_grad_(key in self._learned)
         brief = self.training.model_copy(update={"max_updates": updates, "evaluate_every": _NEVER})
-        return train_system(self.system, self.examples, self.examples.first(1), lambda *_: 0.0, brief, seed=1)
+        return fit(self.system, self.examples, self.examples.first(1), lambda *_: 0.0, brief, seed=1)
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,10 @@ class TimedTask:
     """A task of the table.
 
     Attributes:
-        name: of the task.
+        name: name of the task.
         data: where its examples come from, for people to read.
-        rows: training examples of a whole epoch.
-        contestants: makes the systems, given a folder and the number of training examples that are used.
+        rows: number of training examples of a whole epoch.
+        contestants: makes the systems, given a folder and the number of training examples to use.
     """
 
     name: str
@@ -73,19 +78,20 @@ class TimedTask:
 
 
 def timed_tasks(runs: Path | None = None) -> Iterator[TimedTask]:
-    """OCR, tagging, Bibtex and Bookmarks, with the data that there are.
+    """Yield OCR, tagging, Bibtex and Bookmarks, with the data at hand.
 
     Args:
-        runs: holds run folders named ocr, tagging, bibtex and bookmarks, or some of them, from which the
-            systems of these tasks are taken.
+        runs: folder with run folders named ocr, tagging, bibtex and bookmarks, or some of them, whose systems
+            are timed.
     """
-    letters = _real("chars74k", "chars74k_fnt_28x28.npz")
+    letters = _real_data("chars74k", "chars74k_fnt_28x28.npz")
     yield _task("OCR", "letters of Chars74k" if letters else "letters drawn from fonts", 1000, _ocr, runs)
-    flickr = _real("mirflickr25k")
-    source, rows = ("MIRFLICKR25k, tag features", 8006) if flickr else ("generated", 10_000)
+    source, rows = (
+        ("MIRFLICKR25k, tag features", 8006) if _real_data("mirflickr25k") else ("generated", 10_000)
+    )
     yield _task("tagging", source, rows, _tagging, runs)
     for name, rows in (("Bibtex", 3660), ("Bookmarks", 48_000)):
-        source = name if _real(name.lower()) else "generated"
+        source = name if _real_data(name.lower()) else "generated"
         yield _task(name, source, rows, partial(_multilabel, name.lower()), runs)
 
 
@@ -93,104 +99,84 @@ def _task(
     name: str,
     source: str,
     rows: int,
-    contestants: Callable[[Path | None, Path, int], Iterator[Contestant]],
+    systems: Callable[[Path | None, Path, int], StudySystems],
     runs: Path | None,
 ) -> TimedTask:
     run = None if runs is None else runs / name.lower()
-    if run is None or not (run / "results.json").exists():
-        return TimedTask(name, source, rows, partial(contestants, None))
-    return TimedTask(name, f"{source}, trained", rows, partial(contestants, run))
+    if run is not None and not (run / "results.json").exists():
+        run = None
+    others = ("SPEN", "GSPEN") if name in ("Bibtex", "Bookmarks") else ("SPEN", "NLStruct", "GSPEN")
+
+    def contestants(folder: Path, used: int) -> Iterator[Contestant]:
+        return _contestants(systems(run, folder, used), used, others)
+
+    return TimedTask(name, source if run is None else f"{source}, trained", rows, contestants)
 
 
-def _real(*parts: str) -> Path | None:
-    """A file or folder of the real data, if it is there."""
-    place = Path(os.environ.get("GSPEN_DATA", ""), *parts)
-    return place if "GSPEN_DATA" in os.environ and place.exists() else None
-
-
-def _recipe(kind: type[Kind], name: str, run: Path | None, *changes: str) -> Kind:
-    """The recipe of a run, or else that of a name, whose systems are trained for a few updates."""
-    recipe = load_recipe(name, changes) if run is None else load_recipe(run / "recipe.yaml")
-    assert isinstance(recipe, kind)
-    if run is not None:
-        return recipe
-    brief = {}
-    for system, updates in UPDATES.items():
-        settings = getattr(recipe, system)
-        few = {"max_updates": min(updates, settings.max_updates), "evaluate_every": _NEVER}
-        brief[system] = settings.model_copy(update=few)
-    return recipe.model_copy(update=brief)
-
-
-def _by_messages(recipe: Kind) -> Kind:
-    """The same with the paper's inference over pairs."""
-    return recipe.model_copy(update={"graph": recipe.graph.model_copy(update={"inference": "messages"})})
-
-
-def _ocr(run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
-    letters = _real("chars74k", "chars74k_fnt_28x28.npz")
-    few = [f"data.dev={_JUDGED_BY}", f"data.test={_JUDGED_BY}", "alphas=[0.5]", f"size={rows}"]
-    found = [] if letters is None else [f"data.letters={letters}"]
-    recipe = _recipe(OCRRecipe, "ocr", run, *few, f"sizes=[{rows}]", *found)
-    cells = OCRRun(recipe, run or folder)
-    data, which = cells.data(recipe.alpha), (recipe.alpha, recipe.size, recipe.seeds[0])
-    cell = cells.cell(data, *which)
-    paper = OCRRun(_by_messages(recipe), run or folder).cell(data, *which)
-    train = cell.scores["train"].first(rows)
-    yield Contestant("Struct", cell.struct, train, recipe.struct)
-    yield Contestant(BY_MESSAGES, paper.struct, train, recipe.struct)
-    for name in ("SPEN", "NLStruct", "GSPEN"):
+def _contestants(systems: StudySystems, rows: int, others: Sequence[str]) -> Iterator[Contestant]:
+    """Yield the systems, among them Struct with the paper's inference over pairs."""
+    recipe, paper = systems.recipe, copy.copy(systems)
+    messages = recipe.graph.model_copy(update={"inference": "messages"})
+    paper.recipe = recipe.model_copy(update={"graph": messages})
+    examples = systems.versions[0].first(rows)
+    yield Contestant("Struct", systems.struct, examples, recipe.struct)
+    yield Contestant(BY_MESSAGES, paper.struct, examples, recipe.struct)
+    for name in others:
         if (key := name.lower()) in recipe.systems:
-            yield Contestant(name, getattr(cell, key)(), train, getattr(recipe, key))
+            yield Contestant(name, getattr(systems, key), examples, getattr(recipe, key))
 
 
-def _tagging(run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
-    generated = ["data.name=generated", "data.features=1386", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]"]
-    recipe = _recipe(TaggingRecipe, "tagging", run, "folds=0", *([] if _real("mirflickr25k") else generated))
-    data = read_images(recipe.data)
-    systems, paper = (
-        TaggingSystems(each, *_place(run, folder, recipe.seeds[0], data, rows))
-        for each in (recipe, _by_messages(recipe))
-    )
-    yield from _contestants(systems, paper, systems.learned_from.first(rows), ("SPEN", "NLStruct", "GSPEN"))
+def _ocr(run: Path | None, folder: Path, rows: int) -> StudySystems:
+    letters = _real_data("chars74k", "chars74k_fnt_28x28.npz")
+    changes = [f"data.dev={_DEV_ROWS}", f"data.test={_DEV_ROWS}", "alphas=[0.5]", f"size={rows}"]
+    changes += [f"sizes=[{rows}]", *([] if letters is None else [f"data.letters={letters}"])]
+    recipe = _recipe(OCRRecipe, "ocr/ocr.yaml", run, changes)
+    study = OCRStudy(recipe, run or folder)
+    return study.systems(study.data(recipe.alpha), recipe.alpha, recipe.size, recipe.seeds[0])
 
 
-def _multilabel(name: str, run: Path | None, folder: Path, rows: int) -> Iterator[Contestant]:
+def _tagging(run: Path | None, folder: Path, rows: int) -> StudySystems:
+    generated = ["data.name=generated", "data.features=1386", f"data.rows=[{rows},{_DEV_ROWS},{_DEV_ROWS}]"]
+    changes = ["scores.name=plain", *([] if _real_data("mirflickr25k") else generated)]
+    recipe = _recipe(TaggingRecipe, "tagging/tagging.yaml", run, changes)
+    return TaggingSystems(recipe, *_data_and_folder(read_images(recipe.data), recipe, run, folder, rows))
+
+
+def _multilabel(name: str, run: Path | None, folder: Path, rows: int) -> StudySystems:
     features, labels = {"bibtex": (1836, 159), "bookmarks": (2150, 208)}[name]
     generated = [
         "data.format=generated", "data.folder=null", f"data.features={features}",
-        f"data.labels={labels}", f"data.rows=[{rows},{_JUDGED_BY},{_JUDGED_BY}]",
+        f"data.labels={labels}", f"data.rows=[{rows},{_DEV_ROWS},{_DEV_ROWS}]",
     ]  # fmt: skip
-    recipe = _recipe(MultilabelRecipe, name, run, *([] if _real(name) else generated))
-    data = read_source(recipe.data)
-    systems, paper = (
-        MultilabelSystems(each, *_place(run, folder, recipe.seeds[0], data, rows))
-        for each in (recipe, _by_messages(recipe))
-    )
-    yield from _contestants(systems, paper, systems.rows["train"].first(rows), ("SPEN", "GSPEN"))
+    changes = [] if _real_data(name) else generated
+    recipe = _recipe(MultilabelRecipe, f"multilabel/{name}.yaml", run, changes)
+    return MultilabelSystems(recipe, *_data_and_folder(read_rows(recipe.data), recipe, run, folder, rows))
 
 
-def _place(run: Path | None, folder: Path, seed: int, data: Any, rows: int) -> tuple[Any, int, Path]:
-    """Data, seed and folder of a run's systems, or those of systems to be trained a little."""
-    return (_cut(data, rows), 1, folder) if run is None else (data, seed, run / f"seed-{seed}")
+def _recipe(settings: type[Recipe], file: str, run: Path | None, changes: Sequence[str]) -> Recipe:
+    """Return the recipe of a run, or a study's recipe with few updates of each system."""
+    if run is not None:
+        return load_settings(run / "recipe.yaml", settings)
+    recipe = load_settings(_RECIPES / file, settings, changes)
+    brief = {}
+    for system, updates in UPDATES.items():
+        training = getattr(recipe, system)
+        few = {"max_updates": min(updates, training.max_updates), "evaluate_every": _NEVER}
+        brief[system] = training.model_copy(update=few)
+    return recipe.model_copy(update=brief)
 
 
-def _contestants(systems: Any, paper: Any, train: Examples, others: Sequence[str]) -> Iterator[Contestant]:
-    yield Contestant("Struct", systems.struct, train, systems.recipe.struct)
-    yield Contestant(BY_MESSAGES, paper.struct, train, systems.recipe.struct)
-    for name in others:
-        if (key := name.lower()) in systems.recipe.systems:
-            yield Contestant(name, getattr(systems, key), train, getattr(systems.recipe, key))
+def _data_and_folder(
+    data: StudyData, recipe: StudyRecipe, run: Path | None, folder: Path, rows: int
+) -> tuple[StudyData, int, Path]:
+    """Return data, seed and folder of a run's systems, or of systems to be trained with few examples."""
+    if run is not None:
+        return data, recipe.seeds[0], run / f"seed-{recipe.seeds[0]}"
+    dev, test = data.dev.first(_DEV_ROWS), data.test.first(_DEV_ROWS)
+    return replace(data, train=data.train.first(rows), dev=dev, test=test), 1, folder
 
 
-def _cut(data: Any, rows: int) -> Any:
-    """The first training examples, and few others."""
-    few = {
-        name: replace(split, features=split.features[:count], labels=split.labels[:count])
-        for name, split, count in (
-            ("train", data.train, rows),
-            ("dev", data.dev, _JUDGED_BY),
-            ("test", data.test, _JUDGED_BY),
-        )
-    }
-    return replace(data, **few)
+def _real_data(*parts: str) -> Path | None:
+    """Return a file or folder of the real data, if it exists."""
+    path = Path(os.environ.get("GSPEN_DATA", ""), *parts)
+    return path if "GSPEN_DATA" in os.environ and path.exists() else None

@@ -1,21 +1,21 @@
 """The paper's table of run times: an epoch of every system on every task, as a multiple of Struct's.
 
-Systems of a task are trained in turns, in one process; a time is the median of rounds. Struct is timed twice:
-as recipes run it (exact), and by message passing with the paper's number of sweeps, as the paper's own is.
+All systems of a task are trained in alternating rounds in one process; a time is their median. Struct is
+timed twice: with exact inference, as in the recipes, and by message passing with the paper's sweeps.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
 
-from recipes.bench.epochs import BY_MESSAGES, TimedTask
+from recipes.bench.epochs import BY_MESSAGES, Contestant, TimedTask
+from recipes.bench.timing import make_table, take_rounds
 from recipes.bench.training import CRF_EPOCH, run_training
 
 PAPER_SECONDS = {
@@ -31,18 +31,18 @@ _SENTENCES_A_DOCUMENT = 15  # of CoNLL-2003
 
 @dataclass(frozen=True)
 class EpochRow:
-    """A system's epoch; ratios are None for Struct itself, and where there is nothing to compare with."""
+    """An epoch of a system; ratios are None for Struct itself and where there is nothing to compare with."""
 
     task: str
     data: str
     system: str
     seconds: float
-    """Of a whole epoch; scaled, if a part of one was timed."""
+    """Seconds of a whole epoch, scaled if a part of one was timed."""
     steps: float
-    """Of inference, of a training example."""
+    """Mean number of inference steps of a training example."""
     times_struct: float | None
     times_messages: float | None
-    """Times the epoch of Struct by message passing."""
+    """Time relative to Struct by message passing."""
     paper: float | None
     """The paper's ratio."""
 
@@ -50,76 +50,72 @@ class EpochRow:
 def time_task(
     task: TimedTask, rows: int, rounds: int, tick: Callable[[], None] = lambda: None
 ) -> list[EpochRow]:
-    """Time all systems of a task in turns, after a round that does not count.
+    """Time all systems of a task in alternating rounds, after a warm-up round.
 
     Args:
-        task: which.
-        rows: training examples that are used, of those that there are.
-        rounds: that count.
+        task: the task.
+        rows: largest number of training examples to use.
+        rounds: number of rounds that count.
         tick: called after each round.
     """
-    used = min(rows, task.rows)
-    seconds: dict[str, list[float]] = {}
-    steps: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as place:
-        contestants = list(task.contestants(Path(place), used))
-        for turn in range(rounds + 1):
-            for contestant in contestants:
-                batch = contestant.training.batch_size
-                updates = -(-used // batch)
-                found = contestant.train(updates)
-                if turn:
-                    an_update = found.seconds_an_epoch / updates
-                    seconds.setdefault(contestant.name, []).append(an_update * -(-task.rows // batch))
-                steps[contestant.name] = found.inference_steps
-            tick()
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    return list(_rows(task.name, task.data, medians, steps))
+    used, steps = min(rows, task.rows), dict[str, float]()
+    with tempfile.TemporaryDirectory() as folder:
+        contestants = list(task.contestants(Path(folder), used))
+
+        def epoch(contestant: Contestant) -> float:
+            batch = contestant.training.batch_size
+            updates = -(-used // batch)
+            trained = contestant.train(updates)
+            steps[contestant.name] = trained.inference_steps
+            if contestant is contestants[-1]:
+                tick()
+            return trained.seconds_an_epoch / updates * -(-task.rows // batch)
+
+        milliseconds = take_rounds({one.name: partial(epoch, one) for one in contestants}, rounds)
+    seconds = {name: value / 1e3 for name, value in milliseconds.items()}
+    return list(_rows(task.name, task.data, seconds, steps))
 
 
 def time_ner(rows: int, rounds: int) -> list[EpochRow]:
-    """The CRF of CoNLL-2003 (or of generated news) and the paper's term on top of it."""
-    case, found, steps = run_training(max(2, rows // _SENTENCES_A_DOCUMENT), rounds, terms=("padded_mlp",))
-    over_crf = [row for row in found if row.peer == CRF_EPOCH]
-    medians = {"Struct": over_crf[0].peer_ms / 1e3} | {row.what: row.ours_ms / 1e3 for row in over_crf}
-    return list(_rows("NER", f"{case}, not scaled", medians, steps))
+    """Time the CRF of CoNLL-2003 (or of generated news) and the paper's term on top of it."""
+    documents = max(2, rows // _SENTENCES_A_DOCUMENT)
+    case, measured, steps = run_training(documents, rounds, terms=("padded_mlp",))
+    over_crf = [row for row in measured if row.peer == CRF_EPOCH]
+    seconds = {"Struct": over_crf[0].peer_ms / 1e3} | {row.what: row.ours_ms / 1e3 for row in over_crf}
+    return list(_rows("NER", f"{case}, not scaled", seconds, steps))
 
 
 def _rows(task: str, data: str, seconds: dict[str, float], steps: dict[str, float]) -> Iterator[EpochRow]:
     paper = PAPER_SECONDS[task]
     for name, value in seconds.items():
         system = name.partition(" ")[0]
-        own = None if name == "Struct" else value / seconds["Struct"]
-        theirs = value / seconds[BY_MESSAGES] if BY_MESSAGES in seconds and name != BY_MESSAGES else None
+        to_struct = None if name == "Struct" else value / seconds["Struct"]
+        compared = BY_MESSAGES in seconds and name != BY_MESSAGES
+        to_messages = value / seconds[BY_MESSAGES] if compared else None
         ratio = paper[system] / paper["Struct"] if system in paper and system != "Struct" else None
-        yield EpochRow(task, data, name, value, steps.get(name, 0.0), own, theirs, ratio)
+        yield EpochRow(task, data, name, value, steps.get(name, 0.0), to_struct, to_messages, ratio)
 
 
 def as_table(rows: Sequence[EpochRow]) -> Table:
-    """The rows for people; a ratio that is not below the paper's is marked."""
-    table = Table(title="an epoch of training, and as a multiple of Struct's", title_justify="left")
-    for name in ("task", "data", "system"):
-        table.add_column(name)
-    for name in ("seconds", "steps", "times Struct", "times Struct by messages", "the paper's"):
-        table.add_column(name, justify="right")
-    previous = None
-    for row in rows:
-        if row.task != previous and previous is not None:
-            table.add_section()
-        first = (row.task, row.data) if row.task != previous else ("", "")
-        previous = row.task
-        ratios = [_ratio(value, row.paper) for value in (row.times_struct, row.times_messages)]
-        paper = "" if row.paper is None else f"{row.paper:.2f}"
-        table.add_row(*first, row.system, f"{row.seconds:.3g}", f"{row.steps:.1f}", *ratios, paper)
-    return table
+    """Return the rows as a table that marks each ratio that is not below the paper's."""
+    cells = [
+        {
+            "task": row.task,
+            "data": row.data,
+            "system": row.system,
+            "seconds": f"{row.seconds:.3g}",
+            "steps": f"{row.steps:.1f}",
+            "times Struct": _ratio(row.times_struct, row.paper),
+            "times Struct by messages": _ratio(row.times_messages, row.paper),
+            "the paper's": "" if row.paper is None else f"{row.paper:.2f}",
+        }
+        for row in rows
+    ]
+    title = "an epoch of training, and as a multiple of Struct's"
+    return make_table(title, cells, text=("task", "data", "system"))
 
 
 def _ratio(value: float | None, paper: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.2f}" + ("" if paper is None or value < paper else " ABOVE")
-
-
-def write_json(rows: Sequence[EpochRow], file: Path) -> None:
-    """The rows as a JSON list."""
-    file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")

@@ -28,9 +28,10 @@ from gspen_ner.runs.entities_file import FoundEntities
 from gspen_ner.runs.run import read_results
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
 from recipes.multilabel.arff import read_binary_arff, read_label_names
-from recipes.multilabel.task import read_bookmarks
+from recipes.multilabel.files import read_bookmarks
 from recipes.ocr.letters import read_letters
-from recipes.tagging import task as tagging
+from recipes.tagging import mirflickr
+from recipes.tagging.matrices import read_matrices
 from tests.tiny import RECIPE, make_model
 
 
@@ -174,7 +175,7 @@ def _manifest() -> bytes:
 
 
 def _images(file: Path) -> object:
-    return tagging._image(file)
+    return mirflickr._image(file)
 
 
 def _jpeg() -> bytes:
@@ -184,7 +185,7 @@ def _jpeg() -> bytes:
 
 
 def _annotations(file: Path) -> object:
-    return tagging._annotations(file.parent, [1, 2, 3, 20])
+    return mirflickr._annotations(file.parent, [1, 2, 3, 20])
 
 
 def _corpus(file: Path) -> object:
@@ -199,7 +200,7 @@ def _override(file: Path) -> object:
 
 
 def _same_matrix(file: Path) -> object:
-    return tagging.read_matrices(file, file)
+    return read_matrices(file, file)
 
 
 def make_targets(folder: Path) -> dict[str, Target]:

@@ -8,14 +8,15 @@ import yaml
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from gspen_ner.hosts.huggingface.system_trainer import Trained
 from gspen_ner.polytopes import LocalPolytope, Tree
+from gspen_ner.training import Trained
 from recipes.bench import epochs, run_times
 from recipes.bench.commands import bench
 from recipes.bench.epochs import BY_MESSAGES, UPDATES, TimedTask, timed_tasks
 from recipes.bench.run_times import PAPER_SECONDS, as_table, time_task
+from recipes.multilabel.__main__ import app
+from tests.recipes.commands import run_command
 from tests.recipes.multilabel.test_command import TINY as MULTILABEL
-from tests.tiny import gspen_ner
 
 RUNNER = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})
 
@@ -102,11 +103,11 @@ def test_contestants_are_the_recipes_systems_a_little_trained(name, monkeypatch,
     found = {contestant.name: contestant for contestant in task.contestants(tmp_path, 40)}
     assert list(found)[:2] == ["Struct", BY_MESSAGES]
     assert {"SPEN", "GSPEN"} <= set(found)
-    exact, near = (found[key].system.polytope(1) for key in ("Struct", BY_MESSAGES))
+    exact, near = (found[key].system.scorer.polytope(1) for key in ("Struct", BY_MESSAGES))
     assert isinstance(exact, Tree) or exact.oracle == "cut"
     assert isinstance(near, LocalPolytope)
     assert (near.oracle, near.max_sweeps) == ("messages", 100 if name == "tagging" else 5)
-    struct = found["Struct"].system
+    struct = found["Struct"].system.scorer
     before = {key: weight.clone() for key, weight in struct.pairs.named_parameters()}
     assert found["GSPEN"].train(1).seconds_an_epoch > 0
     if name == "tagging":  # GSPEN stands on Struct's pairs
@@ -121,7 +122,7 @@ def test_systems_of_a_run_are_timed_as_they_are(monkeypatch, tmp_path):
         yaml.safe_dump(MULTILABEL | {"seeds": [4], "systems": ["struct", "spen"]})
     )
     run = tmp_path / "runs" / "bibtex"
-    assert gspen_ner("train", tmp_path / "bibtex.yaml", "--output", run).exit_code == 0
+    assert run_command(app, tmp_path / "bibtex.yaml", "--output", run).exit_code == 0
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     tasks = {task.name: task for task in timed_tasks(tmp_path / "runs")}
     assert [tasks[name].data for name in ("Bibtex", "Bookmarks")] == ["generated, trained", "generated"]
