@@ -125,12 +125,16 @@ def fixed_point_likelihood(
         >>> fixed_point_likelihood(objective, solution, gold)  # the CRF's loss, without term and cost
         tensor([2.1972], dtype=torch.float64)
     """
-    tau, polytope = objective.temperature, objective.polytope
-    if tau == 0:
-        raise ValueError('the loss "fixed_point" needs a positive temperature, got 0; use "hinge" with it')
+    theta = _scores_at(objective, solution, "fixed_point")
+    return -objective.temperature * objective.polytope.log_likelihood(theta, labels)
+
+
+def _scores_at(objective: Objective, solution: Solution, loss: str) -> Parts:
+    """Return (f + cost + gradient of the term at the solution) / temperature, in the autograd graph."""
+    if objective.temperature == 0:
+        raise ValueError(f'the loss "{loss}" needs a positive temperature, got 0; use "hinge" with it')
     _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
-    theta = objective.linear + term_grad
-    return -tau * polytope.log_likelihood(theta * (1 / tau), labels)
+    return (objective.linear + term_grad) * (1 / objective.temperature)
 
 
 _STEP = 0.5  # of finite differences along the slope of F1; scores then change by less than 1 / |y|
@@ -153,12 +157,8 @@ def fixed_point_f1(
         >>> fixed_point_f1(objective, solve(objective, MirrorDescent()), gold)  # precision and recall are 0.5
         tensor([0.5000], dtype=torch.float64)
     """
-    tau, polytope = objective.temperature, objective.polytope
-    if tau == 0:
-        raise ValueError('the loss "f1" needs a positive temperature, got 0; use "hinge" with it')
+    polytope, theta = objective.polytope, _scores_at(objective, solution, "f1")
     check_gold(polytope.score(objective.potentials, labels))
-    _, term_grad = objective.term_value_and_grad(solution.marginals, create_graph=True)
-    theta = (objective.linear + term_grad) * (1 / tau)
     with torch.no_grad():
         scores = theta.detach()
         gold = polytope.vertex(labels, scores).nodes[..., 1:]

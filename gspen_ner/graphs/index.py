@@ -69,6 +69,17 @@ class GraphIndex:
         return _owners(self.message_starts)
 
     @cached_property
+    def visit_slots(self) -> np.ndarray:
+        """The slot of each visit."""
+        return _owners(self.visit_starts)
+
+    @cached_property
+    def visit_entries(self) -> np.ndarray:
+        """The entry of each visit."""
+        shifts = self.entry_starts[self.slot_factors] - self.visit_starts[:-1]
+        return np.arange(self.visit_starts[-1]) + shifts[self.visit_slots]
+
+    @cached_property
     def degrees(self) -> np.ndarray:
         """Number of factors of each node."""
         return np.diff(self.node_slot_starts)

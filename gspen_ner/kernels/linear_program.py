@@ -44,17 +44,10 @@ def _constraints(graph: CompiledGraph) -> tuple[csr_array, np.ndarray]:
     from scipy.sparse import coo_array
 
     index = graph.index
-    nodes, cells = graph.num_nodes, index.num_cells
-    visits = index.entry_messages
-    entries = np.concatenate([np.zeros(0, dtype=np.int64), *_entries_by_slot(graph)])
+    nodes, cells, visits = graph.num_nodes, index.num_cells, index.entry_messages
     rows = np.concatenate([index.cell_nodes, nodes + visits, nodes + np.arange(index.num_messages)])
-    columns = np.concatenate([np.arange(cells), cells + entries, index.message_cells])
+    columns = np.concatenate([np.arange(cells), cells + index.visit_entries, index.message_cells])
     signs = np.concatenate([np.ones(cells), np.ones(len(visits)), -np.ones(index.num_messages)])
     shape = (nodes + index.num_messages, cells + index.num_entries)
     right = np.concatenate([np.ones(nodes), np.zeros(index.num_messages)])
     return coo_array((signs, (rows, columns)), shape=shape).tocsr(), right
-
-
-def _entries_by_slot(graph: CompiledGraph) -> list[np.ndarray]:
-    index = graph.index
-    return [np.arange(index.entry_starts[f], index.entry_starts[f + 1]) for f in index.slot_factors]

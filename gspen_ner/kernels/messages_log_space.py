@@ -36,31 +36,24 @@ class _Group(NamedTuple):
 def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -> _Group:
     index = graph.index
     slots = np.flatnonzero(np.isin(index.slot_nodes, nodes))
+    visits = np.flatnonzero(np.isin(index.visit_slots, slots))
+    slot = index.visit_slots[visits]
+    factor = index.slot_factors[slot]
+    offset = visits - index.visit_starts[slot]  # of the entry in its table
     widest = int(np.diff(index.slot_starts).max(initial=1))
-    entries, others, own = [], [], []
-    for slot in slots:
-        factor = index.slot_factors[slot]
-        rows = np.arange(index.entry_starts[factor], index.entry_starts[factor + 1])
-        visits = [
-            index.entry_messages[index.visit_starts[other] : index.visit_starts[other + 1]]
-            for other in range(index.slot_starts[factor], index.slot_starts[factor + 1])
-        ]
-        own.append(visits.pop(slot - index.slot_starts[factor]))
-        visits += [np.full(len(rows), index.num_messages)] * (widest - 1 - len(visits))
-        entries.append(rows)
-        others.append(np.stack(visits, 1))
-    messages = np.concatenate(
-        [np.arange(index.message_starts[slot], index.message_starts[slot + 1]) for slot in slots]
+    others = index.slot_starts[factor][:, None] + np.arange(widest - 1)
+    others += others >= slot[:, None]
+    present = others < index.slot_starts[factor + 1][:, None]
+    sources = np.where(present, index.visit_starts[np.where(present, others, 0)] + offset[:, None], 0)
+    messages = np.flatnonzero(np.isin(index.message_slots, slots))
+    arrays = (
+        index.visit_entries[visits],
+        np.where(present, index.entry_messages[sources], index.num_messages),
+        index.entry_messages[visits],
+        messages,
+        index.message_cells[messages],
     )
-    return _Group(
-        *(
-            torch.tensor(array, device=device)
-            for array in (
-                np.concatenate(entries), np.concatenate(others), np.concatenate(own), messages,
-                index.message_cells[messages],
-            )
-        )
-    )  # fmt: skip
+    return _Group(*(torch.tensor(array, device=device) for array in arrays))
 
 
 def pass_messages_in_log_space(
@@ -192,16 +185,10 @@ class _Sweeper:
 def _visits(graph: CompiledGraph, position: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the entries of all factors with a slot at this position, and the message of each entry there."""
     index = graph.index
-    entries, messages = [], []
-    for factor, scope in enumerate(graph.scopes):
-        if position < len(scope):
-            slot = index.slot_starts[factor] + position
-            entries.append(np.arange(index.entry_starts[factor], index.entry_starts[factor + 1]))
-            messages.append(index.entry_messages[index.visit_starts[slot] : index.visit_starts[slot + 1]])
-    return (
-        torch.tensor(np.concatenate(entries), device=device),
-        torch.tensor(np.concatenate(messages), device=device),
-    )
+    positions = np.arange(len(index.slot_nodes)) - index.slot_starts[index.slot_factors]
+    visits = np.flatnonzero(positions[index.visit_slots] == position)
+    entries, messages = index.visit_entries[visits], index.entry_messages[visits]
+    return torch.tensor(entries, device=device), torch.tensor(messages, device=device)
 
 
 def _segment_max(values: Tensor, segments: Tensor, count: int) -> Tensor:

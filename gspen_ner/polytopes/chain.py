@@ -82,9 +82,8 @@ class Chain(Polytope):
     ) -> Int[Tensor, "S B N"]:
         """Return `count` labellings drawn from `p(y) ~ exp <theta, y>`."""
         batch, length, _ = theta.nodes.shape
-        device = (
-            theta.nodes.device
-        )  # numbers are drawn on the CPU: a seed gives the same ones for all devices
+        device = theta.nodes.device
+        # drawn on the CPU, so that a seed gives the same numbers for all devices
         uniforms = torch.rand(count, batch, length, generator=generator, dtype=torch.float64)
         uniforms = uniforms.to(device, wide_dtype(device))
         return kernels.sample(theta.nodes, _edges(theta), self.lengths, uniforms)

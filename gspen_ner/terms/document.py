@@ -39,7 +39,11 @@ class DocumentConsistency(GlobalTerm):
         torch.Size([2])
     """
 
-    def __init__(self, num_labels: int, relations: Sequence[Relation] = tuple(RELATIONS)) -> None:
+    def __init__(
+        self,
+        num_labels: int,
+        relations: Sequence[Relation] = tuple(RELATIONS),  # type: ignore[valid-type]
+    ) -> None:
         super().__init__()
         self.relations = tuple(relations)
         self.agreement = nn.Parameter(torch.zeros(len(self.relations), num_labels, num_labels))

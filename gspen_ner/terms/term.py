@@ -60,16 +60,19 @@ class Context:
     @staticmethod
     def join(batches: Sequence[Context]) -> Context:
         """Return several batches as one."""
-        columns = zip(*((batch.mask, batch.documents, batch.mentions) for batch in batches), strict=True)
-        return Context(*(None if column[0] is None else torch.cat(column) for column in columns))
+        columns = zip(*((batch.documents, batch.mentions) for batch in batches), strict=True)
+        joined = (None if column[0] is None else torch.cat(column) for column in columns)
+        return Context(torch.cat([batch.mask for batch in batches]), *joined)
 
     def detach(self) -> Context:
         """Return the same context in tensors that autograd can save, also inside `inference_mode`."""
         return self._map(outside_graph)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Context:
-        columns = self.mask, self.documents, self.mentions
-        return Context(*(None if column is None else function(column) for column in columns))
+        columns = self.documents, self.mentions
+        return Context(
+            function(self.mask), *(None if column is None else function(column) for column in columns)
+        )
 
 
 class GlobalTerm(nn.Module, ABC):
