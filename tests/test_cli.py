@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from gspen_ner import __version__
@@ -15,6 +16,23 @@ def test_bench_names_the_command_that_replaced_it():
     result = runner.invoke(app, ["bench", "chain", "--json", "x.json"])
     assert result.exit_code == 1
     assert "python -m recipes.bench" in result.output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "command"),
+    [
+        ("ocr", "python -m recipes.ocr"),
+        ("tagging", "python -m recipes.tagging"),
+        ("bibtex", "python -m recipes.multilabel bibtex"),
+        ("bookmarks", "python -m recipes.multilabel bookmarks"),
+    ],
+)
+def test_train_names_the_command_that_runs_a_study(recipe, command):
+    result = runner.invoke(app, ["train", recipe, "--set", "seeds=[1]"])
+    assert result.exit_code == 1
+    (line,) = result.output.strip().splitlines()
+    assert line.startswith(f"error: the recipe '{recipe}' is not part of the package any more")
+    assert line.endswith(command)
 
 
 def test_a_command_imports_only_its_own_module():

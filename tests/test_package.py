@@ -1,5 +1,6 @@
 """The package as a whole: what importing it does, what it exports, and that its demo runs."""
 
+import ast
 import doctest
 import importlib
 import re
@@ -87,6 +88,16 @@ def test_imports_point_only_upwards():
                 if other == "__version__":
                     continue
                 assert order.index(other) <= order.index(room), f"{file}: {line}"
+
+
+def test_the_package_imports_no_studies():
+    """No module of the package imports `recipes` or `tests`, which are not installed."""
+    for file in (ROOT / "gspen_ner").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.split(".")[0] for name in names} & {"recipes", "tests"}, file
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_defaults_are_filled_in(written):
         ("terms: [{name: document, widht: 3}]", r"terms\.0\.widht: unknown key; did you mean terms\.width\?"),
         ("terms: [{name: document, width: 3}]", r"terms\.0\.width: unknown key$"),
         ("terms: [{name: sharpness, width: 3}]", r"^mine\.yaml: terms\.0\.width: unknown key$"),
-        ("task: orc", r"^mine\.yaml: task: expected a tagger's recipe, which has no task; .*recipes\.ocr$"),
+        ("task: ocr", r"^mine\.yaml: task: expected a tagger's recipe, .* recipes\.ocr .*mine\.yaml$"),
         ("document: {}", r"^mine\.yaml: document: unknown key$"),
         ("scorer: {convolution: 3}", r"scorer\.convolution: unknown key"),
         ("zzzzzzzz: 3", r"^mine\.yaml: zzzzzzzz: unknown key$"),

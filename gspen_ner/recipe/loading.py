@@ -24,8 +24,13 @@ from gspen_ner.recipe.transformer import TransformerRecipe
 
 AnyRecipe = Recipe | TransformerRecipe | FlairRecipe
 Settings = TypeVar("Settings", bound=Section)
-STUDIES = {"ocr": "ocr", "tagging": "tagging", "bibtex": "multilabel", "bookmarks": "multilabel"}
-"""Experiments beyond NER, which live in the repository's `recipes` folder."""
+STUDIES = {
+    "ocr": "recipes.ocr",
+    "tagging": "recipes.tagging",
+    "bibtex": "recipes.multilabel bibtex",
+    "bookmarks": "recipes.multilabel bookmarks",
+}
+"""Studies beyond NER, run by `python -m` in a clone of the repository."""
 MOST_ENTRIES = 10_000
 
 
@@ -81,8 +86,8 @@ def _recipe_class(file: Path, entries: Mapping[str, Any]) -> type[AnyRecipe]:
     """Return the class that checks the entries of a tagger's recipe."""
     if "task" in entries:
         raise ValueError(
-            f"{file.name}: task: expected a tagger's recipe, which has no task; recipes of other tasks are "
-            "run in a clone of the repository, such as python -m recipes.ocr"
+            f"{file.name}: task: expected a tagger's recipe, which has no task; in a clone of the "
+            f"repository, run python -m recipes.{entries['task']} {file}"
         )
     if entries.get("host") == "flair":
         return FlairRecipe
@@ -121,7 +126,7 @@ def find_recipe(name: str | Path) -> Path:
     if name in STUDIES:
         raise ValueError(
             f"the recipe {name!r} is not part of the package any more: in a clone of the repository, run "
-            f"python -m recipes.{STUDIES[str(name)]}"
+            f"python -m {STUDIES[str(name)]}"
         )
     if not _is_file(built_in):
         known = sorted(path.stem for path in _folder().glob("*.yaml"))

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 
 from recipes.ocr.__main__ import app
 from recipes.studies import systems as study_systems
+from tests.helpers import same_weights, weights_of
 from tests.recipes.commands import run_command
 from tests.recipes.ocr.test_study import SYSTEMS, TINY, times_of, write_letters
-from tests.helpers import same_weights, weights_of
 
 CELL = "alpha-0.3/size-60/seed-1"
 PICTURES = ("accuracy_by_alpha", "accuracy_by_size", "inference_study", "seconds_an_epoch")

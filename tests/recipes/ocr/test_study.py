@@ -14,8 +14,8 @@ from recipes.ocr.settings import OCRRecipe
 from recipes.ocr.study import OCRStudy
 from recipes.studies import systems as study_systems
 from recipes.studies.systems import StudySystems
-from tests.recipes.commands import load_study
 from tests.helpers import killed_at, same_weights, weights_of
+from tests.recipes.commands import load_study
 
 WORDS = "aboutcdehilrw"  # the letters of the first five words
 TINY = (
