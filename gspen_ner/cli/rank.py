@@ -66,8 +66,8 @@ def rank(
     """
     from rich.progress import track
 
-    from gspen_ner.corpora import ranking
     from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, make_plan
+    from gspen_ner.corpora.ranking import as_csv, as_json_lines, most_uncertain, rate
     from gspen_ner.corpora.reading import open_corpus
     from gspen_ner.corpora.rows import Columns
     from gspen_ner.hosts.loading import load_tagger
@@ -79,12 +79,10 @@ def rank(
     with errors.status("checking the corpus"):
         files = open_corpus(data, input_format, columns)
         plan = make_plan(files, PART_ROWS, LONGEST_DOCUMENT)
-    ranked = ranking.Ranking(top)
     disable = not errors.is_terminal
-    for part in track(plan.parts, "ranking", console=errors, transient=True, disable=disable):
-        for sentence in ranking.rate(tagger, files, part, by, per_token, LONGEST_DOCUMENT):
-            ranked.add(sentence)
+    parts = track(plan.parts, "ranking", console=errors, transient=True, disable=disable)
+    sentences = (s for part in parts for s in rate(tagger, files, part, by, per_token, LONGEST_DOCUMENT))
+    ranked = most_uncertain(sentences, top)
     if output_format is None:
         output_format = "csv" if output is not None and output.suffix == ".csv" else "jsonl"
-    write = ranking.as_csv if output_format == "csv" else ranking.as_json_lines
-    write_output(output, write(ranked.entries()))
+    write_output(output, as_csv(ranked) if output_format == "csv" else as_json_lines(ranked))

@@ -28,13 +28,13 @@ class Settings:
     """What the rows of an output depend on besides input and model.
 
     Args:
-        kind: format of the input; default `"auto"`.
+        input_format: format of the input; default `"auto"`.
         columns: names of the columns.
         part_rows: approximate number of rows of a part; default 1,000.
         longest_document: maximum number of sentences of a document inferred together; default 256.
     """
 
-    kind: Format = "auto"
+    input_format: Format = "auto"
     columns: Columns = field(default_factory=Columns)
     part_rows: int = PART_ROWS
     longest_document: int = LONGEST_DOCUMENT
@@ -70,7 +70,7 @@ class Manifest:
             "model": _digest(model_files(model)),
             "version": __version__,
         }
-        settings = replace(settings, kind=format_of(files[0]))
+        settings = replace(settings, input_format=format_of(files[0]))
         paths = [str(file.path) for file in files]
         return cls(str(find_model(model).absolute()), paths, settings, digests, files[0].suffix)
 
@@ -111,7 +111,9 @@ class Manifest:
 
     def open_files(self) -> list[CorpusFile]:
         """Open the input files."""
-        return [open_file(Path(path), self.settings.kind, self.settings.columns) for path in self.files]
+        return [
+            open_file(Path(path), self.settings.input_format, self.settings.columns) for path in self.files
+        ]
 
 
 def _part(entry: Sequence[Any], files: int) -> Part:

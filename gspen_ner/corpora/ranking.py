@@ -14,7 +14,8 @@ import csv
 import heapq
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from gspen_ner.corpora.plan import Part
@@ -115,30 +116,19 @@ def rate(
             yield RatedSentence(uncertainty, file.path.name, line, sentence, words, prediction)
 
 
-class Ranking:
-    """Keeps the most uncertain sentences.
+def most_uncertain(sentences: Iterable[RatedSentence], top: int | None) -> list[dict[str, Any]]:
+    """Return the entries of the most uncertain sentences, the most uncertain first.
 
     Args:
-        top: number of sentences to keep; None keeps all.
+        sentences: rated sentences; of equally uncertain ones, the first rank higher.
+        top: number of sentences to keep in memory; None keeps all.
     """
-
-    def __init__(self, top: int | None) -> None:
-        self.top, self.count = top, 0
-        self._heap: list[tuple[float, int, RatedSentence]] = []
-
-    def add(self, sentence: RatedSentence) -> None:
-        """Add a sentence; of equally uncertain ones, the first are kept."""
-        self.count += 1
-        entry = (sentence.uncertainty, -self.count, sentence)
-        if self.top is None or len(self._heap) < self.top:
-            heapq.heappush(self._heap, entry)
-        else:
-            heapq.heappushpop(self._heap, entry)
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return the kept sentences as objects, the most uncertain first."""
-        ordered = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
-        return [sentence.entry(rank) for rank, (_, _, sentence) in enumerate(ordered, 1)]
+    uncertainty = attrgetter("uncertainty")
+    if top is None:
+        ranked = sorted(sentences, key=uncertainty, reverse=True)
+    else:
+        ranked = heapq.nlargest(top, sentences, key=uncertainty)
+    return [sentence.entry(rank) for rank, sentence in enumerate(ranked, 1)]
 
 
 def as_csv(entries: Sequence[dict[str, Any]]) -> str:

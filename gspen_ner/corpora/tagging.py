@@ -60,7 +60,7 @@ class CorpusJob:
         single = self.output.suffix in (".jsonl", ".parquet")
         self.folder = self.output.with_name(self.output.name + ".parts") if single else self.output
         self._check_output(resume)
-        files = open_corpus(source, settings.kind, settings.columns)
+        files = open_corpus(source, settings.input_format, settings.columns)
         if single and self.output.suffix != files[0].suffix:
             raise ValueError(
                 f"{output}: this corpus is written as {files[0].suffix}: give the output this suffix"
@@ -115,24 +115,25 @@ class CorpusJob:
             report: called with the outcome of each part.
         """
         total = sum(part.rows for part in self.manifest.parts)
-        rows = sentences = entities = cuts = peak = 0
-        coupled = False
+        outcomes: list[Outcome] = []
         for outcome in engine(self.folder, self.missing) if self.missing else ():
             if outcome.error:
                 raise ValueError(outcome.error)
-            rows += outcome.rows
-            sentences += outcome.sentences
-            entities += outcome.entities
-            cuts += outcome.cuts
-            coupled |= outcome.coupled
-            peak = max(peak, outcome.peak)
+            outcomes.append(outcome)
             report(outcome)
-        earlier = total - self.rows
         if self.folder != self.output:
             if not self._joined:
                 self._join()
             _remove(self.folder)
-        return Tagged(rows, sentences, entities, earlier, cuts + coupled * self.manifest.cuts, peak)
+        coupled = any(outcome.coupled for outcome in outcomes)
+        return Tagged(
+            rows=sum(outcome.rows for outcome in outcomes),
+            sentences=sum(outcome.sentences for outcome in outcomes),
+            entities=sum(outcome.entities for outcome in outcomes),
+            earlier=total - self.rows,
+            cuts=sum(outcome.cuts for outcome in outcomes) + coupled * self.manifest.cuts,
+            peak=max((outcome.peak for outcome in outcomes), default=0),
+        )
 
     def _join(self) -> None:
         """Join the parts into one file."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gspen_ner.labels import Span, spans_of_tags
+from gspen_ner.labels import spans_of_tags
 from gspen_ner.ner.confusion import Confusion, confusion
 from gspen_ner.ner.files import TaggedFile
 from gspen_ner.ner.intervals import Intervals, f1_intervals
@@ -103,7 +103,7 @@ def measure(
     full = [[entity.span for entity in prediction.entities] for prediction in predictions]
     systems = [base, full][: len(names)]
     documents = [sentence.document for sentence in sentences] if file.has_documents else None
-    all_types = _all_types(types, gold)
+    all_types = tuple(dict.fromkeys([*types, *sorted({span.type for row in gold for span in row})]))
     return Statistics(
         names,
         all_types,
@@ -115,10 +115,6 @@ def measure(
         convergence(predictions),
         curves,
     )
-
-
-def _all_types(types: Sequence[str], gold: Sequence[Sequence[Span]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*types, *sorted({span.type for row in gold for span in row})]))
 
 
 def read_curves(folder: Path) -> list[Curve]:
