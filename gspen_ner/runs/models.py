@@ -9,7 +9,7 @@ import transformers
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
-from gspen_ner.hosts.huggingface.readers import WordReader
+from gspen_ner.hosts.huggingface.pieces import WordReader
 from gspen_ner.recipe import Experiment, Recipe, TrainedHere, TransformerRecipe, expand, load_recipe
 from gspen_ner.runs.corpus import Corpus
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary, WordVectors

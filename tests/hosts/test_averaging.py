@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gspen_ner.hosts.huggingface.callbacks import AVERAGE_FILE, WeightAverage
+from gspen_ner.hosts.huggingface.checkpoints import AVERAGE_FILE, WeightAverage
 
 
 class Model(nn.Module):

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from gspen_ner.hosts.huggingface.bio_view import BioView
-from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.document_trainer import EpochBatches
-from gspen_ner.hosts.huggingface.potentials import with_potentials
-from gspen_ner.hosts.huggingface.readers import WordReader
+from gspen_ner.hosts.huggingface.config import BioView
+from gspen_ner.hosts.huggingface.data import Collator, EpochBatches, as_dataset
+from gspen_ner.hosts.huggingface.pieces import WordReader
+from gspen_ner.hosts.huggingface.two_stages import with_potentials
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.terms import RELATIONS

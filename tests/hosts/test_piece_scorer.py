@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from transformers import BartConfig
 
 from gspen_ner.hosts.huggingface import processes
-from gspen_ner.hosts.huggingface.document_trainer import EpochBatches
-from gspen_ner.hosts.huggingface.piece_scorer import EncoderWithScores, make_encoder
-from gspen_ner.hosts.huggingface.rates import parameter_groups
+from gspen_ner.hosts.huggingface.data import EpochBatches
+from gspen_ner.hosts.huggingface.document_trainer import parameter_groups
+from gspen_ner.hosts.huggingface.encoder import EncoderWithScores, make_encoder
 from gspen_ner.ner.files import TaggedSentence
 from tests.tiny import BASES, SENTENCES, TERMS, make_batch, make_model, stir
 from tests.tiny_transformer import KINDS, make_transformer

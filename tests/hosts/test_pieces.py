@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from gspen_ner.hosts.huggingface.bio_view import BioView
-from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.config import BioView, GSPENConfig
+from gspen_ner.hosts.huggingface.encoder import Frame, cut, in_windows
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.pieces import (
     IGNORED,
     PieceKind,
     PieceLayout,
+    PieceReader,
     find_words,
+    load_reader,
+    load_tokenizer,
     loses_marks,
     piece_kinds,
     with_marks,
 )
-from gspen_ner.hosts.huggingface.readers import PieceReader, load_reader, load_tokenizer
-from gspen_ner.hosts.huggingface.windows import Frame, cut, in_windows
 from gspen_ner.labels import Labels, spans_of_tags, tags_of_spans
 from tests.tiny import SENTENCES
 from tests.tiny_transformer import KINDS, NAMES, make_tokenizer, save_encoder
@@ -154,7 +155,7 @@ class TestWindows:
         mask, frame = batch
         windows = in_windows(mask, frame)
         for row, position in mask.nonzero().tolist():
-            window, place = int(windows.window_of[row, position]), int(windows.place_in[row, position])
+            window, place = int(windows.window_of[row, position]), int(windows.position_in[row, position])
             assert windows.row[window] == row
             assert windows.positions[window, place] == position
             assert windows.present[window, place]

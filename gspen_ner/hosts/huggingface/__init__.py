@@ -9,11 +9,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATIO
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
-from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
+from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer, parameter_groups
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.rates import parameter_groups
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer
+from gspen_ner.hosts.huggingface.two_stages import train_term
 
 AutoConfig.register(GSPENConfig.model_type, GSPENConfig, exist_ok=True)
 AutoModelForTokenClassification.register(GSPENConfig, GSPENForTokenClassification, exist_ok=True)
@@ -32,4 +32,5 @@ __all__ = [
     "Tagger",
     "as_dataset",
     "parameter_groups",
+    "train_term",
 ]

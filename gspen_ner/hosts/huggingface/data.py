@@ -1,4 +1,4 @@
-"""Sentences as a `datasets.Dataset`, and its rows as tensors.
+"""Sentences as a `datasets.Dataset`, its rows as batches of tensors, and which rows make a batch.
 
 Columns: tokens, tags (gold, BIO), labels (the same as numbers), document, mentions; and, after
 `with_potentials`, nodes and edges as flat floats, which read ten times faster than nested ones.
@@ -6,24 +6,30 @@ Columns: tokens, tags (gold, BIO), labels (the same as numbers), document, menti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import datasets
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Sampler
 
-from gspen_ner.hosts.huggingface.bio_view import BioView
+from gspen_ner.hosts.huggingface.config import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.pieces import IGNORED
-from gspen_ner.hosts.huggingface.readers import Reader
+from gspen_ner.hosts.huggingface.pieces import IGNORED, Reader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers
+from gspen_ner.training.documents import deal, rows_of_documents
 
 
 def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
-    """Sentences as a dataset; with `model.bio`, also gold labels as the numbers that a model learns from.
+    """Return sentences as a dataset.
+
+    Args:
+        sentences: sentences with gold tags.
+        bio: `model.bio`, to add gold labels as the numbers that the model learns from; by default none.
 
     Example:
         >>> dataset = as_dataset([TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0)])
@@ -47,7 +53,7 @@ def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) 
 
 
 def lengths_of(dataset: datasets.Dataset) -> list[int]:
-    """The number of words of each row."""
+    """Return the number of words of each row."""
     if "mentions" in dataset.column_names:
         return [len(row) // len(RELATIONS) for row in dataset.select_columns(["mentions"])[:]["mentions"]]
     return [len(row) for row in dataset.select_columns(["tokens"])[:]["tokens"]]
@@ -61,8 +67,8 @@ class Collator:
     `as_dataset` and `with_potentials` are such rows. Give Trainer `remove_unused_columns=False`.
 
     Args:
-        reader: of the model; not used where rows bring their potentials along.
-        num_labels: of the model's chain.
+        reader: reader of the model; not used for rows that bring their potentials along.
+        num_labels: number of labels of the model's chain.
 
     Example:
         >>> from gspen_ner.scorers import Vocabulary
@@ -80,7 +86,7 @@ class Collator:
 
     @classmethod
     def of(cls, model: GSPENForTokenClassification) -> Collator:
-        """The collator of a model."""
+        """Return the collator of a model."""
         if model.reader is None:
             raise ValueError(
                 "the model has no reader (vocabulary or tokenizer): give it one, or use from_pretrained"
@@ -126,20 +132,92 @@ def _check_lengths(lengths: Sequence[int], labels: Sequence[Sequence[int]]) -> N
 
 
 def _flat(numbers: Sequence[tuple[int, ...]]) -> list[int]:
-    """Numbers of a sentence, token by token, as a dataset keeps them."""
+    """Return the numbers of a sentence, token by token, as a dataset keeps them."""
     return [number for token in numbers for number in token]
 
 
 def _renumbered(mentions: Tensor, documents: Tensor) -> Tensor:
-    """Small numbers that are equal where document and mention are; -1 stays."""
+    """Return small numbers that are equal where document and mention are; -1 stays."""
     document = documents.unique(return_inverse=True)[1][:, None, None]
     keys = torch.where(mentions < 0, -1, document * (mentions.max() + 1) + mentions)
     return keys.unique(return_inverse=True)[1] - int((keys < 0).any())
 
 
 def _padded(rows: Sequence[Sequence[float]], value: float) -> Tensor:
-    """Rows of one length, whole numbers or floats as the padding value is."""
+    """Return rows of equal length: whole numbers if the padding value is one, else floats."""
     result = np.full((len(rows), max(map(len, rows))), value, np.int64 if type(value) is int else np.float32)
-    for place, row in zip(result, rows, strict=True):
-        place[: len(row)] = row
+    for padded_row, row in zip(result, rows, strict=True):
+        padded_row[: len(row)] = row
     return torch.from_numpy(result)
+
+
+class EpochBatches(Sampler[list[int]]):
+    """Batches of an epoch: of similar length, or of whole documents; the same for the same seed and epoch.
+
+    Several processes that train together divide each batch: each has its share, a document is never divided,
+    and no share is empty. (accelerate's sampler would drop or repeat uneven batches.)
+
+    Args:
+        documents: document of each row; None if rows need not stay together.
+        lengths: number of tokens of each row.
+        batch_size: number of rows of a batch; with documents, the approximate number.
+        seed: seed of the order.
+        versions: number of versions of the rows that the dataset holds, one after the other; each epoch takes
+            the next.
+        rank: number of this process.
+        world: number of processes that share each batch.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[int] | None,
+        lengths: Sequence[int],
+        batch_size: int,
+        seed: int = 0,
+        versions: int = 1,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self.lengths, self.batch_size, self.seed, self.versions = lengths, batch_size, seed, versions
+        self.rank, self.world = rank, world
+        self.epoch = 0
+        self.together = None if documents is None else rows_of_documents(documents)
+        parts = len(lengths) if self.together is None else len(self.together)
+        if parts < world or batch_size < world:
+            units = "sentences" if self.together is None else "documents"
+            raise ValueError(
+                f"{parts} {units} in batches of {batch_size} cannot be divided among {world} processes"
+            )
+
+    @property
+    def drop_last(self) -> bool:
+        """Return False, for accelerate: no rows are left out."""
+        return False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the epoch; Trainer calls it before each."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.lengths), self.batch_size)
+        batches = whole + (rest >= self.world) if whole else 1
+        return batches if self.together is None else min(batches, len(self.together) // self.world)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        chance = random.Random(f"{self.seed}/{self.epoch}")
+        batches = self._similar(chance) if self.together is None else self._grouped(chance, self.together)
+        first = len(self.lengths) * (self.epoch % self.versions)
+        chance.shuffle(batches)
+        return iter([[first + row for row in batch[self.rank]] for batch in batches])
+
+    def _similar(self, chance: random.Random) -> list[list[list[int]]]:
+        """Return batches of rows sorted by length, with some noise so that they differ between epochs."""
+        order = sorted(range(len(self.lengths)), key=lambda row: self.lengths[row] + 2 * chance.random())
+        starts = [number * self.batch_size for number in range(len(self))]
+        batches = [order[start:end] for start, end in zip(starts, [*starts[1:], len(order)], strict=True)]
+        return [[batch[rank :: self.world] for rank in range(self.world)] for batch in batches]
+
+    def _grouped(self, chance: random.Random, together: list[list[int]]) -> list[list[list[int]]]:
+        """Return batches of whole documents in random order."""
+        shares = deal(chance.sample(together, len(together)), len(self) * self.world)
+        return [shares[start : start + self.world] for start in range(0, len(shares), self.world)]

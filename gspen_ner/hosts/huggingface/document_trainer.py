@@ -1,95 +1,21 @@
-"""`transformers.Trainer` with batches of similar length or, for a document term, of whole documents.
-
-Where several processes train together, a batch is divided among them: each has its share, a document is never
-divided, and no share is empty. (accelerate's sampler would drop or repeat uneven batches.)
-"""
+"""Training by `transformers.Trainer`: whole documents in a batch, and learning rates of a model's parts."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import datasets
-from torch.utils.data import DataLoader, Sampler
+from torch import nn
+from torch.utils.data import DataLoader
 from transformers import Trainer
 
-from gspen_ner.hosts.huggingface.data import lengths_of
+from gspen_ner.hosts.huggingface.data import EpochBatches, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.training.documents import deal, fill, in_order, rows_of_documents
-
-
-class EpochBatches(Sampler[list[int]]):
-    """Batches of an epoch: of similar length, or of whole documents; the same for the same seed and epoch.
-
-    Args:
-        documents: document of each row, or None if rows need not stay together.
-        lengths: number of tokens of each row.
-        batch_size: number of rows of a batch; with documents, about so many.
-        seed: seed of the order.
-        versions: number of versions of the rows that the dataset holds, one after the other; each epoch takes
-            the next.
-        rank: number of this process.
-        world: number of processes that share each batch.
-    """
-
-    def __init__(
-        self,
-        documents: Sequence[int] | None,
-        lengths: Sequence[int],
-        batch_size: int,
-        seed: int = 0,
-        versions: int = 1,
-        rank: int = 0,
-        world: int = 1,
-    ) -> None:
-        self.lengths, self.batch_size, self.seed, self.versions = lengths, batch_size, seed, versions
-        self.rank, self.world = rank, world
-        self.epoch = 0
-        self.together = None if documents is None else rows_of_documents(documents)
-        parts = len(lengths) if self.together is None else len(self.together)
-        if parts < world or batch_size < world:
-            units = "sentences" if self.together is None else "documents"
-            raise ValueError(
-                f"{parts} {units} in batches of {batch_size} cannot be divided among {world} processes"
-            )
-
-    @property
-    def drop_last(self) -> bool:
-        """Return False, for accelerate: no rows are left out."""
-        return False
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the number of the epoch; Trainer calls it before each."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self.lengths), self.batch_size)
-        batches = whole + (rest >= self.world) if whole else 1
-        return batches if self.together is None else min(batches, len(self.together) // self.world)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        chance = random.Random(f"{self.seed}/{self.epoch}")
-        batches = self._similar(chance) if self.together is None else self._grouped(chance, self.together)
-        first = len(self.lengths) * (self.epoch % self.versions)
-        chance.shuffle(batches)
-        return iter([[first + row for row in batch[self.rank]] for batch in batches])
-
-    def _similar(self, chance: random.Random) -> list[list[list[int]]]:
-        """Sorted by length, with some noise so that batches differ from epoch to epoch."""
-        order = sorted(range(len(self.lengths)), key=lambda row: self.lengths[row] + 2 * chance.random())
-        starts = [number * self.batch_size for number in range(len(self))]
-        batches = [order[start:end] for start, end in zip(starts, [*starts[1:], len(order)], strict=True)]
-        return [[batch[rank :: self.world] for rank in range(self.world)] for batch in batches]
-
-    def _grouped(self, chance: random.Random, together: list[list[int]]) -> list[list[list[int]]]:
-        """Whole documents in random order."""
-        shares = deal(chance.sample(together, len(together)), len(self) * self.world)
-        return [shares[start : start + self.world] for start in range(0, len(shares), self.world)]
+from gspen_ner.training.documents import fill, in_order, rows_of_documents
 
 
 class EpochLoader(DataLoader):
-    """Loads the batches of each epoch."""
+    """A loader that tells its batch sampler the number of the epoch."""
 
     batch_sampler: EpochBatches
 
@@ -99,7 +25,7 @@ class EpochLoader(DataLoader):
 
 
 class DocumentTrainer(Trainer):
-    """A Trainer that keeps the sentences of a document together if the model's term scores documents.
+    """A Trainer with batches of similar length or, if the model's term scores documents, of whole documents.
 
     It reads rows of `tokens` (or `mentions`) and, for documents, `document`; see `Collator`. Where several
     processes train together, `per_device_train_batch_size` times their number is divided among them.
@@ -132,14 +58,14 @@ class DocumentTrainer(Trainer):
         self.args._n_gpu = min(self.args.n_gpu, 1)  # a batch cannot be divided among devices of one process
 
     def get_train_dataloader(self) -> DataLoader:
-        """Batches of an epoch; accelerate must not divide them once more."""
+        """Return the batches of an epoch; accelerate must not divide them once more."""
         assert isinstance(self.train_dataset, datasets.Dataset)
         return EpochLoader(
             self.train_dataset, batch_sampler=self.epoch_batches(), collate_fn=self.data_collator
         )
 
     def epoch_batches(self) -> EpochBatches:
-        """Which rows make a batch."""
+        """Return the rows of each batch of an epoch."""
         assert isinstance(self.train_dataset, datasets.Dataset)
         documents, lengths = self._rows(self.train_dataset, len(self.train_dataset) // self.versions)
         world = self.args.world_size
@@ -149,7 +75,7 @@ class DocumentTrainer(Trainer):
         )
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
-        """Return the batches of an evaluation, whole documents too; in one process only."""
+        """Return the batches of an evaluation, also of whole documents; in one process only."""
         dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(dataset, str) and isinstance(self.eval_dataset, dict):
             dataset = self.eval_dataset[dataset]
@@ -182,3 +108,67 @@ class DocumentTrainer(Trainer):
                 f"it has {dataset.column_names}"
             )
         return dataset.select_columns(["document"])[:count]["document"], lengths
+
+
+def parameter_groups(
+    model: GSPENForTokenClassification,
+    encoder: float,
+    output: float | None = None,
+    transitions: float | None = None,
+    term: float | None = None,
+    weight_decay: float = 0.0,
+) -> list[dict[str, Any]]:
+    """Return parameter groups for any torch optimizer, without frozen parameters.
+
+    Pretrained weights need a small learning rate, new weights a large one.
+
+    Args:
+        model: the model to train.
+        encoder: learning rate of all below a transformer's output layer, or of the BiLSTM-CNN.
+        output: learning rate of a transformer's output layer; defaults to `encoder`.
+        transitions: learning rate of the scores of neighbouring labels; defaults to `encoder`. With a
+            pretrained encoder's rate they would hardly move: 100 to 1,000 times as much is usual.
+        term: learning rate of the global term; defaults to `encoder`.
+        weight_decay: weight decay of matrices, default 0; biases, normalisation, transitions and term have
+            none.
+
+    Example:
+        >>> import torch
+        >>> from gspen_ner.scorers import Vocabulary
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = GSPENForTokenClassification.from_vocabulary(vocabulary, names, hidden=4)
+        >>> groups = parameter_groups(model.with_terms(["document"]), 3e-5, transitions=1e-2, term=5e-2)
+        >>> optimizer = torch.optim.AdamW(groups)
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [3e-05, 0.01, 0.05]
+    """
+    output, transitions, term = (encoder if rate is None else rate for rate in (output, transitions, term))
+    scorer = model.scorer
+    base = getattr(getattr(scorer, "encoder", None), "base_model", scorer)
+    new = [] if scorer.crf is None else list(scorer.crf.parameters())
+    known = {id(weight) for weight in new}
+    inner = [weight for weight in base.parameters() if id(weight) not in known]
+    known |= {id(weight) for weight in inner}
+    outer = [weight for weight in scorer.parameters() if id(weight) not in known]
+    groups = [
+        *_decayed(inner, encoder, weight_decay),
+        *_decayed(outer, output, weight_decay),
+        {"params": new, "lr": transitions, "weight_decay": 0.0},
+        {"params": list(model.head.parameters()), "lr": term, "weight_decay": 0.0},
+    ]
+    for group in groups:
+        group["params"] = [weight for weight in group["params"] if weight.requires_grad]
+    return [group for group in groups if group["params"]]
+
+
+def _decayed(weights: list[nn.Parameter], rate: float, weight_decay: float) -> list[dict[str, Any]]:
+    """Return one group or, with weight decay, a group of matrices and a group of others without decay."""
+    if not weight_decay:
+        return [{"params": weights, "lr": rate, "weight_decay": 0.0}]
+    matrices = [weight for weight in weights if weight.dim() > 1]
+    others = [weight for weight in weights if weight.dim() <= 1]
+    return [
+        {"params": matrices, "lr": rate, "weight_decay": weight_decay},
+        {"params": others, "lr": rate, "weight_decay": 0.0},
+    ]

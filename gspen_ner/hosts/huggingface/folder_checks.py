@@ -1,4 +1,4 @@
-"""What is checked of a model's folder before anything in it is loaded: a folder may come from anybody.
+"""Checks of a model's folder before anything in it is loaded: a folder may come from anybody.
 
 Only config.json, safetensors and a vocabulary or tokenizer are read. Files that are links to somewhere else,
 entries by which transformers would run code or read other files, and sizes that the weights do not have are
@@ -8,13 +8,19 @@ refused, before memory is taken for them.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import nn
+from torch import Tensor
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from gspen_ner.hosts.huggingface.config import LAYOUT, GSPENConfig
 
@@ -31,10 +37,10 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that is not a model of this version, or that would do more than hold one.
 
     Raises:
-        ValueError: says what was found.
+        ValueError: names the file or entry that is refused.
     """
     for file in sorted(folder.iterdir()):
-        _check_place(folder, file)
+        _check_link(folder, file)
     if (folder / "adapter_config.json").exists():
         raise ValueError(f"{folder}: expected a model, got an adapter of another (adapter_config.json)")
     entries = _entries(folder / "config.json")
@@ -46,20 +52,46 @@ def check_folder(folder: Path) -> None:
         _check_tokenizer(_entries(folder / TOKENIZER_CONFIG))
 
 
-def check_sizes(config: GSPENConfig, model_class: type[nn.Module], folder: Path) -> None:
-    """Refuse a configuration of a model much larger than the weights, without making that model."""
-    with torch.device("meta"):
-        model = model_class(config)
-    parts = [*model.parameters(), *model.buffers()]
-    wanted, given = sum(part.numel() for part in parts), sum(dict(_tensors(folder)).values())
-    if wanted > 2 * given + SPARE:
-        raise ValueError(
-            f"the weights do not fit config.json: {given:,} numbers, and it speaks of {wanted:,}"
-        )
+def size_limit(folder: Path) -> int:
+    """Return the number of weights of the largest model that the weights in a folder may be those of.
+
+    A model with an encoder and a decoder keeps its encoder alone, and is larger while it is made.
+    """
+    return 4 * sum(dict(_tensors(folder)).values()) + SPARE
 
 
-def _check_place(folder: Path, file: Path) -> None:
-    """A link may lead to where it stands, or into the cache of the hub, which is made of links."""
+@contextmanager
+def refuse_larger(limit: int | None) -> Iterator[None]:
+    """Within this context, refuse to make a model of more weights, before memory is taken for them.
+
+    Raises:
+        ValueError: as soon as the modules made here have more weights than the limit.
+    """
+    if limit is None:
+        yield
+        return
+    thread, count = threading.get_ident(), 0
+
+    def add(module: object, name: str, tensor: Tensor | None) -> None:
+        nonlocal count
+        if tensor is None or threading.get_ident() != thread:
+            return
+        count += tensor.numel()
+        if count > limit:
+            raise ValueError(
+                f"the weights do not fit config.json, which describes a model of more than {limit:,} numbers"
+            )
+
+    hooks = [register_module_parameter_registration_hook(add), register_module_buffer_registration_hook(add)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _check_link(folder: Path, file: Path) -> None:
+    """Refuse a link out of the folder, unless into the cache of the hub, which consists of links."""
     if not file.is_symlink():
         if not (file.is_file() or file.is_dir()):
             raise ValueError(f"{file.name} is neither a file nor a folder")
@@ -67,7 +99,7 @@ def _check_place(folder: Path, file: Path) -> None:
     home = folder.resolve()
     allowed = [home, *([home.parents[1] / "blobs"] if home.parent.name == "snapshots" else [])]
     target = file.resolve()
-    if not any(target.is_relative_to(place) for place in allowed) or not target.is_file():
+    if not any(target.is_relative_to(root) for root in allowed) or not target.is_file():
         raise ValueError(f"{file.name} is a link out of the folder")
 
 
@@ -84,9 +116,10 @@ def _entries(file: Path) -> dict[str, Any]:
 
 
 def _check_layout(entries: Mapping[str, Any]) -> None:
-    kind, layout = entries.get("model_type"), entries.get("layout", LAYOUT)
-    if kind != GSPENConfig.model_type:
-        raise ValueError(f"config.json: expected a model of type {GSPENConfig.model_type}, got {kind!r:.100}")
+    model_type, layout = entries.get("model_type"), entries.get("layout", LAYOUT)
+    expected = GSPENConfig.model_type
+    if model_type != expected:
+        raise ValueError(f"config.json: expected a model of type {expected}, got {model_type!r:.100}")
     if type(layout) is not int or layout > LAYOUT:
         raise ValueError(
             f"config.json: written by a newer version of gspen_ner: layout {layout!r:.100}, expected {LAYOUT}"
@@ -98,11 +131,11 @@ def _check_layout(entries: Mapping[str, Any]) -> None:
 
 
 def _tensors(folder: Path) -> Iterator[tuple[str, int]]:
-    """The weights by name, and how many numbers each has; nothing of them is read."""
+    """Yield the name and the size of each weight tensor; the tensors are not read."""
     names = [WEIGHTS]
     if not (folder / WEIGHTS).exists() and (folder / WEIGHTS_INDEX).exists():
-        places = _entries(folder / WEIGHTS_INDEX).get("weight_map")
-        names = sorted({str(name) for name in places.values()}) if isinstance(places, dict) else []
+        file_of = _entries(folder / WEIGHTS_INDEX).get("weight_map")
+        names = sorted({str(name) for name in file_of.values()}) if isinstance(file_of, dict) else []
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(f"{WEIGHTS_INDEX}: expected files beside it, got {name!r:.100}")
@@ -114,12 +147,12 @@ def _tensors(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _check_entries(name: str, entries: Mapping[str, Any]) -> None:
-    """Entries by which transformers runs code of the folder or of the hub, or reads other files."""
-    for place, key, value in _walk(entries):
+    """Refuse entries by which transformers runs code of the folder or the hub, or reads other files."""
+    for path, key, value in _walk(entries):
         if key in REFUSED and value:
-            raise ValueError(f"{name}: {place} is not read: a model must not bring code or other files along")
+            raise ValueError(f"{name}: {path} is not read: a model must not bring code or other files along")
         if key in ("attn_implementation", "_attn_implementation") and value not in ATTENTION:
-            raise ValueError(f"{name}: {place}: expected one of {ATTENTION[1:]}, got {value!r:.100}")
+            raise ValueError(f"{name}: {path}: expected one of {ATTENTION[1:]}, got {value!r:.100}")
 
 
 def _check_sizes(entries: Mapping[str, Any], tensors: int, elements: int) -> None:
@@ -127,8 +160,8 @@ def _check_sizes(entries: Mapping[str, Any], tensors: int, elements: int) -> Non
     if not isinstance(labels, list) or len(labels) > MOST_LABELS:
         raise ValueError(f"config.json: expected a list of at most {MOST_LABELS} chain_labels")
     parts = {key: entries.get(key) for key in ("scorer", "encoder", "terms", "inference", "num_labels")}
-    for place, key, value in _walk(parts):
-        if not isinstance(value, int) or "label2id" in place:
+    for path, key, value in _walk(parts):
+        if not isinstance(value, int) or "label2id" in path:
             continue
         most = max(SMALL, elements)
         if any(word in key for word in ("layer", "block", "expert", "depth")):
@@ -136,7 +169,7 @@ def _check_sizes(entries: Mapping[str, Any], tensors: int, elements: int) -> Non
         elif key == "num_labels":
             most = MOST_LABELS
         if abs(value) > most:
-            raise ValueError(f"config.json: {place}: the weights are not of a model of {value!r:.40}")
+            raise ValueError(f"config.json: {path}: the weights are not of a model of {value!r:.40}")
 
 
 def _check_tokenizer(entries: Mapping[str, Any]) -> None:
@@ -146,12 +179,12 @@ def _check_tokenizer(entries: Mapping[str, Any]) -> None:
             raise ValueError(f"{TOKENIZER_CONFIG}: {key} is not read: a tokenizer's files have fixed names")
 
 
-def _walk(entries: object, place: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every value with its place and the last name on the way to it."""
-    yield place, key, entries
+def _walk(entries: object, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield every value with its path of keys and the last key of it."""
+    yield path, key, entries
     if isinstance(entries, Mapping):
         for name, value in entries.items():
-            yield from _walk(value, f"{place}.{name}" if place else str(name), str(name))
+            yield from _walk(value, f"{path}.{name}" if path else str(name), str(name))
     elif isinstance(entries, list):
         for value in entries:
-            yield from _walk(value, place, key)
+            yield from _walk(value, path, key)

@@ -1,8 +1,8 @@
-"""The one `PreTrainedModel`: an encoder's potentials, and a GSPEN head over them.
+"""The `PreTrainedModel`: a scorer's potentials, and a GSPEN head over them.
 
     inputs -> scorer -> potentials (or cached ones) -> head -> loss, log marginals, or scores to decode
 
-Four systems are one model: `unary` (no transitions, no term), `struct` (the CRF), `spen` (a term without
+Four systems are one class: `unary` (no transitions, no term), `struct` (the CRF), `spen` (a term without
 transitions) and `gspen` (both). The scorer is the BiLSTM-CNN or any transformer. Whatever the scorer and its
 precision, the chain and the term compute in float32.
 """
@@ -24,19 +24,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import ModelOutput
 
 from gspen_ner.head import GSPENHead, at_least_single, make_head
-from gspen_ner.hosts.huggingface.config import GSPENConfig, system_name
-from gspen_ner.hosts.huggingface.folder_checks import check_folder, check_sizes
+from gspen_ner.hosts.huggingface.config import GSPENConfig, Terms, chain_labels
+from gspen_ner.hosts.huggingface.encoder import PieceScorer, Pretrained, load_classifier, load_encoder
+from gspen_ner.hosts.huggingface.folder_checks import check_folder, refuse_larger, size_limit
 from gspen_ner.hosts.huggingface.model_card import model_card
-from gspen_ner.hosts.huggingface.piece_scorer import PieceScorer
-from gspen_ner.hosts.huggingface.pieces import PieceLayout
-from gspen_ner.hosts.huggingface.pretrained import (
-    Pretrained,
-    chain_labels,
-    load_classifier,
-    load_encoder,
-    term_entries,
-)
-from gspen_ner.hosts.huggingface.readers import HUB_OPTIONS, Reader, WordReader, load_reader
+from gspen_ner.hosts.huggingface.pieces import HUB_OPTIONS, PieceLayout, Reader, WordReader, load_reader
 from gspen_ner.labels import Scheme
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
@@ -44,13 +36,10 @@ from gspen_ner.scorers import BiLSTMCNN, Vocabulary
 from gspen_ner.terms import RELATIONS
 from gspen_ner.training.system import Inference, Scored, System, context_of
 
-Terms = Sequence[str | Mapping[str, Any]]
-"""Global terms, by name or as entries with options, such as `{"name": "convolution", "width": 3}`."""
-
 
 @dataclass
 class TaggingOutput(ModelOutput):
-    """What `forward` returns; logits are the logarithms of the marginals."""
+    """Output of `forward`; logits are the logarithms of the marginals."""
 
     loss: Float[Tensor, ""] | None = None
     logits: Float[Tensor, "B T L"] | None = None
@@ -63,7 +52,7 @@ class TaggingOutput(ModelOutput):
 class GSPENForTokenClassification(System, PreTrainedModel):
     """A tagger with exact chain inference and, if its system has one, a global term.
 
-    Make it by `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
+    Create it with `from_encoder` (a pretrained transformer), `from_token_classifier` (a fine-tuned one),
     `from_vocabulary` (a new BiLSTM-CNN), `from_pretrained` (a saved model of this class), or from a
     configuration.
 
@@ -71,9 +60,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
     confidences. `Tagger` remains the reference; the pipeline differs from it in that
 
     - it takes the likeliest label of each piece by itself, not the likeliest labelling (Viterbi);
-    - its score of an entity is the mean of those of its pieces, not the probability of the entity;
+    - its score of an entity is the mean of its pieces' scores, not the probability of the entity;
     - it splits words as the tokenizer does ("U.S." is four), not as the training data did;
-    - it knows no documents: a document term has nothing to say.
+    - it does not see documents: a document term has no effect.
 
     A document term needs the sentences of a document in one batch: train with `DocumentTrainer`. A plain
     Trainer draws sentences one by one.
@@ -82,6 +71,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         config: configuration of the model.
         reader: turns words into inputs of the scorer; saved and loaded with the model.
         encoder: the transformer with its weights; by default a new one of the configuration.
+        largest: number of weights of the largest model that is not refused; by default without limit.
 
     Example:
         A small BiLSTM-CNN with random weights; most users will rather use `from_encoder`.
@@ -107,10 +97,24 @@ class GSPENForTokenClassification(System, PreTrainedModel):
     )
 
     def __init__(
-        self, config: GSPENConfig, reader: Reader | None = None, encoder: nn.Module | None = None
+        self,
+        config: GSPENConfig,
+        reader: Reader | None = None,
+        encoder: nn.Module | None = None,
+        largest: int | None = None,
     ) -> None:
         PreTrainedModel.__init__(self, config)
         self.labels, self.bio, self.reader = config.labels(), config.bio_view(), reader
+        with refuse_larger(largest):
+            self._make_parts(config, encoder)
+        self.main_input_name = self.scorer.inputs[0]
+        # transformers asks for names of modules, wherever they are; "term" is the head's
+        present = {"crf": self.scorer.crf is not None, "term": self.head.term is not None}
+        kept = {name for name, is_present in present.items() if is_present}
+        self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
+        self.post_init()
+
+    def _make_parts(self, config: GSPENConfig, encoder: nn.Module | None) -> None:
         if config.encoder is None:
             self.scorer = BiLSTMCNN(self.labels, **config.scorer)
         else:
@@ -120,16 +124,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             tied = getattr(self.scorer.encoder, "_tied_weights_keys", None) or []
             names = [f"scorer.encoder.{name}" for name in tied]  # for transformers 4; 5 asks the scorer
             self._tied_weights_keys = names  # type: ignore[assignment]
-        self.main_input_name = self.scorer.inputs[0]
-        num_labels = len(self.labels.names)
-        self.head = (
-            make_head(num_labels, config.terms, config.inference) if config.has_term else GSPENHead(cost=0.0)
-        )
-        # transformers asks for names of modules, wherever they are; "term" is the head's
-        present = {"crf": self.scorer.crf is not None, "term": self.head.term is not None}
-        kept = {name for name, is_present in present.items() if is_present}
-        self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
-        self.post_init()
+        self.head = GSPENHead(cost=0.0)
+        if config.has_term:
+            self.head = make_head(len(self.labels.names), config.terms, config.inference)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Do nothing: every module has drawn its own weights already."""
@@ -158,18 +155,20 @@ class GSPENForTokenClassification(System, PreTrainedModel):
 
         `Collator` makes the inputs of words: for a transformer `input_ids`, `attention_mask` and
         `word_starts`, for the BiLSTM-CNN `words`, `spellings` and `spelling_at`, or potentials that were
-        computed before (`nodes`, and `edges` where they are not the model's shared table); besides
-        `lengths`, and `documents` and `mentions` for document terms. Labels and logits then go by words.
+        computed before (`nodes`, and `edges` where they are not the model's shared table); besides,
+        `lengths`, and `documents` and `mentions` for document terms. Labels and logits are then those of
+        words.
 
         A transformer also takes the usual inputs of token classification, `input_ids` and `attention_mask`
-        alone. Labels and logits then go by pieces: words are the pieces whose label is not -100 or, without
-        labels, the pieces that begin a word by the tokenizer's marks. All pieces of a word have its
-        marginals, with B- turned into I- behind the first. `labels` are always numbers of `config.id2label`.
+        alone. Labels and logits are then those of pieces: words are the pieces whose label is not -100 or,
+        without labels, the pieces that begin a word by the tokenizer's marks. All pieces of a word have its
+        marginals, with B- turned into I- after the first. `labels` are always numbers of `config.id2label`.
         """
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        given |= {"word_starts": word_starts, "words": words, "spellings": spellings}
-        given |= {"spelling_at": spelling_at, "lengths": lengths, "nodes": nodes, "edges": edges}
-        given |= {"documents": documents, "mentions": mentions}
+        given = {
+            "input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids,
+            "word_starts": word_starts, "words": words, "spellings": spellings, "spelling_at": spelling_at,
+            "lengths": lengths, "nodes": nodes, "edges": edges, "documents": documents, "mentions": mentions,
+        }  # fmt: skip
         batch = {name: value for name, value in given.items() if value is not None}
         pieces = None
         if "lengths" not in batch:
@@ -178,7 +177,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             labels = None if labels is None else pieces.by_words(labels, self.bio)
         if labels is not None and self.couples_documents and "mentions" not in batch:
             raise ValueError(
-                "the model's term scores documents, of which pieces with labels say nothing: train and "
+                "the model's term scores documents, which labels of pieces do not show: train and "
                 "evaluate it with DocumentTrainer and Collator.of(model), on rows of tokens"
             )
         scored, output = self.score(batch), TaggingOutput()
@@ -276,14 +275,13 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         """
         chain = chain_labels(labels, scheme)
         pretrained = load_encoder(name, len(chain.names), tokenizer, **options)
-        config = GSPENConfig(
-            chain_labels=chain.names,
-            scheme=scheme,
-            system=system_name(transitions, bool(terms)),
+        config = GSPENConfig.of(
+            chain,
+            transitions,
+            terms,
+            inference,
             scorer=pretrained.scorer_entries(window),
             encoder=pretrained.encoder_entries(),
-            terms=term_entries(terms),
-            inference=dict(inference or {}),
             id2label=dict(enumerate(labels)),
         )
         return cls._over(pretrained, config)
@@ -301,9 +299,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
     ) -> Self:
         """Return a tagger that starts with the predictions of a fine-tuned softmax classifier.
 
-        All transitions are zero and the term, if any, says nothing yet: marginals are the classifier's
+        All transitions are zero and the term, if any, changes nothing yet: marginals are the classifier's
         probabilities, and the best labelling has its labels. (Entities are read from it strictly: an I- that
-        continues nothing opens none. For a classifier that often breaks its scheme, take `constrained`.)
+        continues nothing opens none. For a classifier that often breaks its scheme, set `constrained`.)
         Give transitions and term larger learning rates than the encoder's; see `parameter_groups`.
 
         Args:
@@ -316,15 +314,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             options: options of the hub: `revision`, `token`, `cache_dir` and the like.
         """
         pretrained, labels = load_classifier(name, tokenizer, **options)
-        config = GSPENConfig(
-            chain_labels=labels.names,
-            scheme=labels.scheme,
-            system=system_name(True, bool(terms)),
-            scorer=pretrained.scorer_entries() | {"constrained": constrained},
-            encoder=pretrained.encoder_entries(),
-            terms=term_entries(terms),
-            inference=dict(inference or {}),
-        )
+        scorer = pretrained.scorer_entries() | {"constrained": constrained}
+        entries = pretrained.encoder_entries()
+        config = GSPENConfig.of(labels, True, terms, inference, scorer=scorer, encoder=entries)
         model = cls._over(pretrained, config)
         assert model.scorer.crf is not None
         for weight in model.scorer.crf.parameters():
@@ -359,14 +351,13 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             inference: options of `GSPENHead`.
             options: other options of `BiLSTMCNN`, such as `hidden` and `transitions`.
         """
-        chain, reader = chain_labels(labels, scheme), WordReader(vocabulary)
-        config = GSPENConfig(
-            chain_labels=chain.names,
-            scheme=scheme,
-            system=system_name(options.get("transitions") != "none", bool(terms)),
+        reader = WordReader(vocabulary)
+        config = GSPENConfig.of(
+            chain_labels(labels, scheme),
+            options.get("transitions") != "none",
+            terms,
+            inference,
             scorer=reader.sizes() | options,
-            terms=term_entries(terms),
-            inference=dict(inference or {}),
             id2label=dict(enumerate(labels)),
         )
         return cls(config, reader)
@@ -379,8 +370,8 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             inference: options of `GSPENHead`.
         """
         config = copy.deepcopy(self.config)
-        config.system = system_name(config.has_transitions, bool(terms))
-        config.terms, config.inference, config.results = term_entries(terms), dict(inference or {}), {}
+        config.set_terms(config.has_transitions, terms, inference)
+        config.results = {}
         encoder = copy.deepcopy(self.scorer.encoder) if isinstance(self.scorer, PieceScorer) else None
         model = type(self)(config, self.reader, encoder)
         model.scorer.load_state_dict(self.scorer.state_dict())
@@ -412,9 +403,8 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             return cls._read(name, *args, **kwargs)
         try:
             check_folder(folder)
-            check_sizes(GSPENConfig.from_pretrained(folder), cls, folder)
-            return cls._read(name, *args, **kwargs)
-        except Exception as error:  # of any class: config.json may say anything
+            return cls._read(name, *args, **{"largest": size_limit(folder)} | kwargs)
+        except Exception as error:  # of any class: config.json may contain anything
             raise ValueError(f"{folder}: not a model that can be read: {error}") from error
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The card of a model: what it is, what it learned from, how good it is, and how to use it."""
+"""The card of a model: its system, its data, its scores, and how to use it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 
-KINDS = {
+SYSTEMS = {
     "unary": "a softmax over the labels of each word",
     "struct": "a linear-chain CRF",
     "spen": "a softmax over the labels of each word and a global score of all of them",
@@ -19,10 +19,10 @@ SPLITS, METRICS = ("train", "dev", "test"), ("precision", "recall", "f1")
 
 
 def model_card(config: GSPENConfig) -> str:
-    """The card as Markdown with the hub's metadata in front.
+    """Return the card as Markdown, after the hub's metadata.
 
-    What it says of data and scores is in `config.results`: `data`, a dictionary of splits and their sources,
-    and `scores`, one of splits and their `f1`, `precision` and `recall`.
+    Data and scores are those of `config.results`: `data`, a dictionary of splits and their sources, and
+    `scores`, a dictionary of splits and their `f1`, `precision` and `recall`.
     """
     results = config.results
     data = ModelCardData(
@@ -53,17 +53,17 @@ def _eval_results(results: dict[str, Any]) -> list[EvalResult]:
 
 
 def _in_order(entries: dict[str, Any], known: Sequence[str]) -> list[tuple[str, Any]]:
-    """Entries in their usual order: config.json has them by the alphabet."""
+    """Return entries in their usual order: config.json sorts them by name."""
     return sorted(entries.items(), key=lambda entry: (*known, entry[0]).index(entry[0]))
 
 
 def _body(config: GSPENConfig) -> Iterator[str]:
     encoder = f"a {config.encoder['model_type']} encoder" if config.encoder else "a BiLSTM-CNN"
-    yield f"# A tagger of named entities: {encoder}, {KINDS[config.system]}\n"
+    yield f"# A tagger of named entities: {encoder}, {SYSTEMS[config.system]}\n"
     if config.has_term:
         names = ", ".join(f"`{term['name']}`" for term in config.terms)
         yield f"Global terms: {names}.\n"
-    types = ", ".join(f"`{kind}`" for kind in config.labels().types) if config.chain_labels else "none"
+    types = ", ".join(f"`{name}`" for name in config.labels().types) if config.chain_labels else "none"
     yield f"Types of entities: {types}. The chain uses {config.scheme} inside; labels and logits are BIO.\n"
     results = config.results
     yield "## Data and scores\n"

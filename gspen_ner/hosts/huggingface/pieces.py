@@ -1,11 +1,12 @@
-"""Pieces of words: which of a tokenizer's pieces begin a word, and how words lie among the pieces of a batch.
+"""Tokenisation: words as what a scorer reads, and where words begin among a tokenizer's pieces.
 
-Words are given to a tokenizer one by one, and should get the mark of a word's beginning as in a text:
+The BiLSTM-CNN reads numbers of words and spellings, a transformer the pieces of its tokenizer. Words are
+given to a tokenizer one by one, and should get the mark of a word's beginning as in a text:
 
     "New York"  ->  "New", "ĠYork"          ["New", "York"]  ->  "ĠNew", "ĠYork"
 
 An encoder knows "ĠYork" and hardly "York". Most tokenizers add the mark on demand (`add_prefix_space`); those
-whose pre-tokenizer is a sequence (Llama 3, Qwen) ignore this option, and get a space in front of every word.
+whose pre-tokenizer is a sequence (Llama 3, Qwen) ignore this option, and get a space before every word.
 
 The token-classification pipeline passes pieces without their words. A piece then begins a word unless its
 tokenizer marks it as the continuation of one ("##ing"; with byte-level and SentencePiece tokenizers, a piece
@@ -16,37 +17,185 @@ own, as in the corpora that taggers are trained on.
 from __future__ import annotations
 
 import copy
+import logging
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
 from tokenizers import normalizers
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import cached_file
 
-from gspen_ner.hosts.huggingface.bio_view import BioView
+from gspen_ner.hosts.huggingface.config import BioView, GSPENConfig
 from gspen_ner.polytopes import Chain
+from gspen_ner.scorers import Vocabulary, spell_out
 from gspen_ner.scorers.bilstm_cnn import padded
+from gspen_ner.scorers.vocabulary import FILE_NAME as VOCABULARY_FILE
 
+logger = logging.getLogger(__name__)
 IGNORED = -100  # label of special pieces, of later pieces of a word, and of padding
 MARKS = ("▁", "Ġ")  # of SentencePiece and of byte-level tokenizers
 PROBE = ("a", "a")
+NO_LIMIT = 10**9  # of a tokenizer: the scorer reads what is too long in windows, so nothing is cut off
+TOKENIZER_FILE = "tokenizer.json"
+HUB_OPTIONS = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
+
+
+class Reader(Protocol):
+    """Makes the inputs of a scorer; saved and loaded with its model."""
+
+    def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        """Return the sentences of a batch as tensors."""
+
+    def save(self, folder: Path) -> None:
+        """Write what `load_reader` needs."""
+
+
+@dataclass(frozen=True)
+class WordReader:
+    """Reads words and spellings by their numbers in a vocabulary, for the BiLSTM-CNN."""
+
+    vocabulary: Vocabulary
+
+    def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        spellings, spelling_at = spell_out(sentences, self.vocabulary)
+        words = torch.zeros_like(spelling_at)
+        for row, tokens in enumerate(sentences):
+            words[row, : len(tokens)] = torch.tensor(self.vocabulary.word_numbers(tokens))
+        return {"words": words, "spellings": spellings, "spelling_at": spelling_at}
+
+    def sizes(self) -> dict[str, int]:
+        """Return the options of `BiLSTMCNN` that depend on the vocabulary."""
+        return {
+            "trained_words": self.vocabulary.trained,
+            "fixed_words": len(self.vocabulary.words) - self.vocabulary.trained,
+            "characters": len(self.vocabulary.characters),
+        }
+
+    def save(self, folder: Path) -> None:
+        self.vocabulary.save(folder)
+
+
+class PieceReader:
+    """Reads words as pieces, and tells which pieces begin a word, for transformers.
+
+    A word of which the tokenizer leaves nothing (a control character, say) is read as an unknown one, so that
+    every word has a node in the chain.
+
+    Args:
+        tokenizer: a fast tokenizer; a copy of it is used.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        if not tokenizer.is_fast:
+            raise ValueError(
+                f"{type(tokenizer).__name__} is a slow tokenizer, which does not tell words from pieces; "
+                "a fast one is needed"
+            )
+        self.tokenizer = copy.deepcopy(tokenizer)
+        self.tokenizer.model_max_length = NO_LIMIT
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token or self.tokenizer.unk_token
+        if loses_marks(self.tokenizer):
+            logger.warning(
+                "%s reads words one by one without the mark of a word's beginning that they have within a "
+                "text, so that the encoder hardly knows them: give it add_prefix_space=True, or take another",
+                type(tokenizer).__name__,
+            )
+
+    def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        encoded, starts = self._read(sentences)
+        if [len(row) for row in starts] != [len(tokens) for tokens in sentences]:
+            unknown = self.tokenizer.unk_token or "?"
+            sentences = [
+                [token if word in row else unknown for word, token in enumerate(tokens)]
+                for tokens, row in zip(sentences, starts, strict=True)
+            ]
+            encoded, starts = self._read(sentences)
+        word_starts = torch.zeros_like(encoded["input_ids"], dtype=torch.bool)
+        for number, row in enumerate(starts):
+            word_starts[number, list(row.values())] = True
+        return {**encoded, "word_starts": word_starts}
+
+    def _read(self, sentences: Sequence[Sequence[str]]) -> tuple[dict[str, Tensor], list[dict[int, int]]]:
+        """Return the pieces and, for each sentence, the position of the first piece of each word."""
+        encoded = self.tokenizer(
+            [list(tokens) for tokens in sentences],
+            is_split_into_words=True,
+            padding=True,
+            truncation=False,
+            return_tensors="pt",
+            return_attention_mask=True,
+        )
+        starts: list[dict[int, int]] = [{} for _ in sentences]
+        for row, first in enumerate(starts):
+            for position, word in enumerate(encoded.word_ids(row)):
+                if word is not None:
+                    first.setdefault(word, position)
+        return dict(encoded), starts
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save_pretrained(folder)
+
+
+def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader:
+    """Return the reader of a model in a folder or, with HUB_OPTIONS such as `revision`, on the hub."""
+    if config.encoder is not None:
+        tokenizer = _own_tokenizer(name, options)
+        largest, pieces = max(tokenizer.get_vocab().values(), default=0), config.scorer.get("pieces")
+        if pieces is not None and largest >= pieces:
+            raise ValueError(f"{name}: expected a tokenizer of {pieces} pieces, got one with piece {largest}")
+        return PieceReader(tokenizer)
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = Path(str(cached_file(name, VOCABULARY_FILE, **options))).parent
+    reader = WordReader(Vocabulary.load(folder))
+    for what, size in reader.sizes().items():
+        expected = config.scorer.get(what)
+        if expected != size:
+            file = folder / VOCABULARY_FILE
+            raise ValueError(f"{file}: expected {expected} {what}, as config.json says, got {size}")
+    return reader
+
+
+def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:
+    """Return the tokenizer saved with a model; transformers does not say clearly what is wrong with one."""
+    folder = Path(name, options.get("subfolder") or "")
+    if folder.is_dir() and not (folder / TOKENIZER_FILE).is_file():
+        raise ValueError(f"{folder}: {TOKENIZER_FILE} is missing")
+    try:
+        return load_tokenizer(name, trust_remote_code=False, **options)
+    except OSError:
+        raise
+    except Exception as error:  # of any class: tokenizers has none of its own
+        raise ValueError(f"{name}: the tokenizer of this model cannot be read: {error}") from error
+
+
+def load_tokenizer(name: str | Path, **options: Any) -> PreTrainedTokenizerBase:
+    """Return the fast tokenizer of a model, set to read words one by one."""
+    tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    if getattr(tokenizer, "add_prefix_space", True):
+        return tokenizer
+    return AutoTokenizer.from_pretrained(name, add_prefix_space=True, **options)
 
 
 def mark_of(pieces: Iterable[str | None]) -> str | None:
-    """What the pieces of a vocabulary that begin a word begin with; None if nothing does.
+    """Return the mark with which a vocabulary's pieces begin a word; None if it has no mark.
 
-    Many must do so: in some vocabularies a mark is a letter among others.
+    Many must have it: in some vocabularies a mark is a letter among others.
     """
     known = [piece for piece in pieces if piece is not None]
     return next((mark for mark in MARKS if sum(piece.startswith(mark) for piece in known) > 10), None)
 
 
 def loses_marks(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether words have fewer marks by themselves than within a text."""
+    """Return whether words have fewer marks by themselves than within a text."""
     mark = mark_of(tokenizer.get_vocab())
     if mark is None:
         return False
@@ -57,7 +206,7 @@ def loses_marks(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def with_marks(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """The tokenizer or, if it loses marks, a copy that puts a space before every word, and before a text."""
+    """Return the tokenizer or, if it loses marks, a copy that puts a space before every word and text."""
     if not loses_marks(tokenizer):
         return tokenizer
     mended = copy.deepcopy(tokenizer)
@@ -68,18 +217,17 @@ def with_marks(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
 
 
 class PieceKind(IntEnum):
-    """What a piece is, as a tagger needs to know it."""
+    """Class of a piece; MARK is the mark of a word's beginning without anything of the word."""
 
     SPECIAL = 0
     BEGINS = 1
     CONTINUES = 2
     PUNCTUATION = 3
     MARK = 4
-    """The mark of a word's beginning without anything of the word."""
 
 
 def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
-    """The kind of every piece of a vocabulary."""
+    """Return the `PieceKind` of every piece of a vocabulary."""
     size = max(tokenizer.get_vocab().values()) + 1  # some vocabularies have gaps
     pieces = tokenizer.convert_ids_to_tokens(list(range(size)))
     begins = mark_of(pieces)
@@ -100,22 +248,22 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
 
 
 def _text(piece: str, begins: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
-    """What a piece stands for: those of byte-level tokenizers spell bytes, not characters."""
+    """Return the text of a piece; those of byte-level tokenizers spell bytes, not characters."""
     return tokenizer.convert_tokens_to_string([piece]) if begins == "Ġ" else piece
 
 
 def _has_letters(text: str) -> bool:
-    """Whether there are letters, digits, or vowel signs; part of a character's bytes counts as a letter."""
+    """Return whether there are letters, digits or vowel signs; parts of a character's bytes are letters."""
     return any(char == "\ufffd" or unicodedata.category(char)[0] in "LMN" for char in text)
 
 
 def find_words(
     kinds: Int[Tensor, "B S"], attention_mask: Tensor
 ) -> tuple[Bool[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Where words begin, and which pieces belong to any word.
+    """Return where words begin, and which pieces belong to any word.
 
     Args:
-        kinds: of the pieces of a batch.
+        kinds: `PieceKind` of each piece of a batch.
         attention_mask: 0 for padding.
     """
     belongs = (kinds != PieceKind.SPECIAL) & attention_mask.bool()
@@ -127,7 +275,7 @@ def find_words(
 
 
 class PieceLayout(NamedTuple):
-    """Where words begin, and which pieces belong to any."""
+    """Where words begin among the pieces of a batch, which pieces belong to any, and the number of words."""
 
     starts: Bool[Tensor, "B S"]
     belongs: Bool[Tensor, "B S"]
@@ -135,7 +283,7 @@ class PieceLayout(NamedTuple):
 
     @classmethod
     def of(cls, kinds: Int[Tensor, "B S"], attention_mask: Tensor, labels: Tensor | None) -> PieceLayout:
-        """The layout that labels tell or, without any, the kinds of the pieces."""
+        """Return the layout that labels show or, without labels, the kinds of the pieces."""
         starts, belongs = find_words(kinds, attention_mask)
         if labels is not None:
             starts = labels != IGNORED
@@ -143,17 +291,17 @@ class PieceLayout(NamedTuple):
         return cls(starts, belongs | starts, starts.sum(1))
 
     def by_words(self, labels: Int[Tensor, "B S"], bio: BioView) -> Int[Tensor, "B T"]:
-        """Labels of the words; what stands for one in a row without words is O."""
+        """Return the labels of the words; the stand-in for a word in a row without words is O."""
         present = Chain(self.lengths).mask(int(self.lengths.max()))
-        found = labels[self.starts]
-        found = found.masked_fill(found == IGNORED, bio.names.index("O"))
-        return padded(found[:, None], present).squeeze(-1)
+        of_words = labels[self.starts]
+        of_words = of_words.masked_fill(of_words == IGNORED, bio.outside)
+        return padded(of_words[:, None], present).squeeze(-1)
 
     def by_pieces(self, marginals: Float[Tensor, "B T K"], bio: BioView) -> Float[Tensor, "B S K"]:
-        """Marginals of the pieces, which are those of their words; special ones are O."""
+        """Return the marginals of the pieces, which are those of their words; special pieces are O."""
         word = (self.starts.cumsum(1) - 1).clamp_min(0)[..., None].expand(-1, -1, marginals.shape[-1])
         first, later = marginals.gather(1, word), bio.inside(marginals).gather(1, word)
         outside = torch.zeros_like(first)
-        outside[..., bio.names.index("O")] = 1.0
-        found = torch.where(self.starts[..., None], first, later)
-        return torch.where(self.belongs[..., None], found, outside)
+        outside[..., bio.outside] = 1.0
+        of_words = torch.where(self.starts[..., None], first, later)
+        return torch.where(self.belongs[..., None], of_words, outside)

@@ -19,30 +19,30 @@ PATIENCE = timedelta(hours=12)  # with the main process, which may have to score
 
 
 def world_size() -> int:
-    """How many processes there are; asks the environment, so that it costs nothing."""
+    """Return the number of processes; reads the environment, so that it costs nothing."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def state() -> PartialState:
-    """Who this process is. The first call makes the processes find each other."""
+    """Return the state of this process. The first call connects the processes."""
     return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
 
 
-def placed(model: Model) -> Model:
-    """A model, moved to where this process computes."""
+def to_device(model: Model) -> Model:
+    """Return a model, moved to the device of this process."""
     if torch.cuda.is_available():
         nn.Module.to(model, torch.device("cuda") if world_size() == 1 else state().device)
     return model
 
 
 def is_main() -> bool:
-    """Whether this process writes files and talks."""
+    """Return whether this process writes files and logs."""
     return world_size() == 1 or state().is_main_process
 
 
 @contextmanager
 def main_first() -> Iterator[bool]:
-    """Inside, the main process goes first, and the others find what it wrote; says whether this is it."""
+    """Let the main process go first, so that the others read what it wrote; yield whether this is it."""
     if world_size() == 1:
         yield True
         return
@@ -51,14 +51,14 @@ def main_first() -> Iterator[bool]:
 
 
 def own_rows(groups: Sequence[int]) -> list[int]:
-    """The rows that this process has to do with; those of one group are all one process's."""
+    """Return the rows assigned to this process; rows of one group are assigned to one process."""
     if world_size() == 1:
         return list(range(len(groups)))
     number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    mine = state().process_index
-    return [row for row, group in enumerate(groups) if number_of[group] % world_size() == mine]
+    own = state().process_index
+    return [row for row, group in enumerate(groups) if number_of[group] % world_size() == own]
 
 
 def gathered(items: list[Item]) -> list[Item]:
-    """The items of all processes, those of the first one first."""
+    """Return the items of all processes, in the order of the processes."""
     return items if world_size() == 1 else gather_object(items)

@@ -11,7 +11,7 @@ import datasets
 from gspen_ner.decode import label_lists
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
-from gspen_ner.hosts.huggingface.processes import placed
+from gspen_ner.hosts.huggingface.processes import to_device
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
@@ -21,7 +21,7 @@ BATCH_SIZE = 64
 
 
 class Tagger(SentenceTagger):
-    """A model and all that is needed to use it.
+    """Tags sentences with a trained model.
 
     Args:
         model: a trained model with its reader.
@@ -43,8 +43,8 @@ class Tagger(SentenceTagger):
 
     @classmethod
     def load(cls, path: str | Path) -> Tagger:
-        """Read a model's folder, or that of a run, whose best model is taken."""
-        return cls(placed(load_model(find_model(path))))
+        """Return the tagger of a model's folder, or of the best model of a run's folder."""
+        return cls(to_device(load_model(find_model(path))))
 
     @property
     def couples_documents(self) -> bool:
@@ -57,7 +57,7 @@ class Tagger(SentenceTagger):
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
     ) -> Iterator[Scored]:
-        """Scores of sentences; see `SentenceTagger`."""
+        """Return scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
         entries = [
             {"tokens": list(tokens), "document": int(document)}
@@ -67,21 +67,29 @@ class Tagger(SentenceTagger):
         return self._scores(lengths, documents, lambda rows: [entries[row] for row in rows], record_trace)
 
     def predict(self, dataset: datasets.Dataset, k_best: int = 0, workings: bool = False) -> list[Prediction]:
-        """Entities of the rows of a dataset, which has `tokens` and perhaps `document`; see `Collator`.
+        """Return predictions for the rows of a dataset with `tokens` and, for documents, `document`.
 
-        A progress bar appears if it takes long and someone is watching.
+        On a terminal, a progress bar appears if it takes long.
+
+        Args:
+            dataset: rows; see `Collator`.
+            k_best: number of labellings of each sentence, with their probabilities; default 0.
+            workings: whether to return label probabilities and convergence too; default False.
         """
         scored = self._scores_of(dataset, workings)
         return predict_all(dataset[:]["tokens"], scored, self.labels, k_best, workings)
 
     def spans(self, dataset: datasets.Dataset) -> list[list[Span]]:
-        """Entities of the likeliest labellings, without probabilities: much faster, whatever the decoder."""
-        found: list[list[Span]] = [[] for _ in range(len(dataset))]
+        """Return the entities of the likeliest labellings, without probabilities: much faster than `predict`.
+
+        The model's `decoder` is not used.
+        """
+        spans: list[list[Span]] = [[] for _ in range(len(dataset))]
         for batch in self._scores_of(dataset):
             labels = label_lists(batch.chain.argmax(batch.theta))
             for row, numbers in zip(batch.rows, labels, strict=True):
-                found[row] = self.labels.spans_of_indices(numbers)
-        return found
+                spans[row] = self.labels.spans_of_indices(numbers)
+        return spans
 
     def _scores_of(self, dataset: datasets.Dataset, record_trace: bool = False) -> Iterator[Scored]:
         documents = dataset[:]["document"] if "document" in dataset.column_names else None
@@ -95,11 +103,11 @@ class Tagger(SentenceTagger):
         entries: Callable[[list[int]], list[dict[str, Any]]],
         record_trace: bool,
     ) -> Iterator[Scored]:
-        """Inference batch by batch, whole documents together if the term needs them."""
-        collate, place = Collator.of(self.model), self.model.device
+        """Infer batch by batch, whole documents together if the term needs them."""
+        collate, device = Collator.of(self.model), self.model.device
         for batch in in_order(documents if self.couples_documents else None, lengths, BATCH_SIZE):
             rows = [row for row in batch if lengths[row]]
             if rows:
-                inputs = {name: value.to(place) for name, value in collate(entries(rows)).items()}
+                inputs = {name: value.to(device) for name, value in collate(entries(rows)).items()}
                 base, theta, chain, solution = self.model.infer_chains(inputs, record_trace)
                 yield Scored(rows, base, theta, chain, solution, self.model.config.decoder)

@@ -1,15 +1,20 @@
-"""One stage of training by `transformers.Trainer`: batches, development F1, the best model, resuming.
+"""One stage of training by `transformers.Trainer`: learning rates, development F1, the best model, resuming.
 
-Trainer owns the loop. What is added: batches of similar length or of whole documents, evaluation by our
-own decoder, averaged weights, and a best model that is written by `save_pretrained`, never as a pickle.
+Trainer owns the loop. Added are: batches of similar length or of whole documents, evaluation by our own
+decoder, averaged weights, metrics as JSON lines, one log line an epoch, and a best model that is written by
+`save_pretrained`, never as a pickle.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import statistics
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,31 +27,40 @@ from transformers import (
     EarlyStoppingCallback,
     PrinterCallback,
     ProgressCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
     TrainingArguments,
 )
 
-from gspen_ner.files import mend_folder, unwritable, write_folder
-from gspen_ner.hosts.huggingface.callbacks import EpochClock, QuietProgress, StageLog, WeightAverage
-from gspen_ner.hosts.huggingface.checkpoints import had_stopped, last_checkpoint, remove_newer, state_of
+from gspen_ner.files import mend_folder, unwritable, write_folder, write_whole
+from gspen_ner.hosts.huggingface.checkpoints import (
+    WeightAverage,
+    had_stopped,
+    last_checkpoint,
+    remove_newer,
+    state_of,
+)
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
-from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
+from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer, parameter_groups
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
-from gspen_ner.hosts.huggingface.rates import rate_factor, stage_optimizer
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.metrics import span_f1
-from gspen_ner.recipe import Training
+from gspen_ner.recipe import TermTraining, Training
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StageData:
-    """What a stage learns from, and what it is judged by.
+    """Training data and development data of a stage.
 
     Args:
         train: rows with labels.
-        dev: rows with gold tags.
-        versions: number of versions of its rows that `train` holds; see `EpochBatches`.
+        dev: rows with gold tags, which decide which weights are best.
+        versions: number of versions of its rows that `train` holds, default 1; see `EpochBatches`.
 
     Example:
         >>> from gspen_ner.hosts.huggingface import as_dataset
@@ -64,12 +78,12 @@ class StageData:
 def train_stage(
     model: GSPENForTokenClassification, training: Training, folder: Path, data: StageData, seed: int
 ) -> float:
-    """Train a model, going on from the last checkpoint in the folder if there is one.
+    """Train a model, continuing from the last checkpoint in the folder if there is one.
 
     Returns:
-        The median of the seconds that an epoch took, without evaluation.
+        The median duration of an epoch in seconds, without evaluation.
     """
-    transformers.logging.set_verbosity_error()  # it warns of what is done otherwise here
+    transformers.logging.set_verbosity_error()  # it warns of tasks that are solved in another way here
     trainer = StageTrainer(model, training, folder, data, seed)
     with main_first():
         if is_main():
@@ -86,24 +100,24 @@ def train_stage(
 
 
 class StageArguments(TrainingArguments):
-    """Arguments of a stage."""
+    """Trainer's arguments for a stage."""
 
     @property
     def device(self) -> torch.device:
-        """Where to train; accelerate numbers processors ("cpu:1"), to which torch.load cannot load."""
+        """Device of the training; accelerate numbers processors ("cpu:1"), which torch.load does not take."""
         device = super().device
         return torch.device("cpu") if device.type == "cpu" else device
 
 
 class StageTrainer(DocumentTrainer):
-    """Trains a model on a dataset and keeps the one that is best on another.
+    """Trains a model and keeps the weights with the best F1 on development data.
 
     Args:
-        model: what is trained.
-        training: how.
-        folder: gets `checkpoints` and `best`; the metrics go into a file beside it.
-        data: what it learns from and is judged by.
-        seed: of dropout and of the order of batches.
+        model: the model to train.
+        training: settings.
+        folder: folder of `checkpoints` and `best`; the metrics are written to a file beside it.
+        data: training data and development data.
+        seed: seed of dropout and of the order of batches.
 
     Example:
         >>> import tempfile
@@ -131,19 +145,19 @@ class StageTrainer(DocumentTrainer):
         seed: int,
     ) -> None:
         self.training, self.folder = training, folder
-        self.average, self.clock = WeightAverage(training.average), EpochClock()
-        log = StageLog(folder.parent / "metrics.jsonl", folder.name)
+        self.average = WeightAverage(training.average)
+        self.stage_log = StageLog(folder.parent / "metrics.jsonl", folder.name)
         stopping = [EarlyStoppingCallback(training.patience)] if training.patience else []
         self.data, self.versions = data, data.versions
         self.gold = [spans_of_tags(tags, "BIO") for tags in data.dev[:]["tags"]]
-        self.watched: list[tuple[float, float]] = []
+        self.inference: list[tuple[float, float]] = []
         super().__init__(
             model=model,
             args=self._arguments(seed),
             data_collator=Collator.of(model),
             train_dataset=data.train,
             eval_dataset=data.dev,
-            callbacks=[self.average, self.clock, log, *stopping],
+            callbacks=[self.average, self.stage_log, *stopping],
             optimizers=(stage_optimizer(model, training), None),
         )
         self.remove_callback(PrinterCallback)
@@ -179,7 +193,7 @@ class StageTrainer(DocumentTrainer):
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
-        """The schedule of the recipe, not one of Trainer's."""
+        """Return the learning-rate schedule of the recipe, not one of Trainer's."""
         if self.lr_scheduler is None:
             assert self.optimizer is not None
             factor = rate_factor(self.training, num_training_steps)
@@ -189,32 +203,30 @@ class StageTrainer(DocumentTrainer):
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         output = model(**inputs)
         if output.steps is not None:
-            self.watched.append((float(output.negative), float(output.steps)))
+            self.inference.append((float(output.negative), float(output.steps)))
         return output.loss
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "loss" in logs:
-            logs["seconds"] = self.clock.seconds
-        if "loss" in logs and self.watched:
-            negative, steps = (statistics.fmean(values) for values in zip(*self.watched, strict=True))
+            logs["seconds"] = self.stage_log.seconds
+        if "loss" in logs and self.inference:
+            negative, steps = (statistics.fmean(values) for values in zip(*self.inference, strict=True))
             logs |= {"negative_losses": negative, "inference_steps": steps}
-            self.watched.clear()
+            self.inference.clear()
         super().log(logs, *args, **kwargs)
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         try:
             super()._save_checkpoint(*args, **kwargs)
-        except Exception as error:  # a full disk is of another kind in each library
+        except Exception as error:  # each library reports a full disk by an exception of its own
             raise unwritable(self.folder / "checkpoints", error) from error
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """F1 on the development set, with averaged weights; a model better than all before is kept."""
+        """Return dev F1 with averaged weights, and keep a model that is better than all before."""
         assert isinstance(self.model, GSPENForTokenClassification)
         was_training = self.model.training
         with self.average.in_place(self.model):
-            found = self._found()
-            lengths = lengths_of(self.data.dev)
-            score = span_f1(self.gold, found, lengths).micro
+            score = span_f1(self.gold, self._predicted(), lengths_of(self.data.dev)).micro
             before = [entry["eval_f1"] for entry in self.state.log_history if "eval_f1" in entry]
             if self.is_world_process_zero() and score.f1 > max(before, default=-math.inf):
                 write_folder(self.folder / "best", self.model.save_pretrained)
@@ -224,11 +236,104 @@ class StageTrainer(DocumentTrainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _found(self) -> list[list[Span]]:
-        """Entities of the development set, each process finding those of its share of the documents."""
+    def _predicted(self) -> list[list[Span]]:
+        """Return predicted entities of the development data; each process tags its share of the documents."""
         assert isinstance(self.model, GSPENForTokenClassification)
         dev = self.data.dev
         rows = own_rows(dev[:]["document"])
         spans = Tagger(self.model).spans(dev if len(rows) == len(dev) else dev.select(rows))
-        found = dict(gathered(list(zip(rows, spans, strict=True))))
-        return [found[row] for row in range(len(dev))]
+        of_row = dict(gathered(list(zip(rows, spans, strict=True))))
+        return [of_row[row] for row in range(len(dev))]
+
+
+class StageLog(TrainerCallback):
+    """Logs the epochs of a stage, and writes its history after those of the stages before it.
+
+    The file is written anew from Trainer's own history, which checkpoints keep: a resumed run has every
+    epoch once.
+
+    Args:
+        file: file of JSON lines.
+        stage: name of the stage.
+    """
+
+    def __init__(self, file: Path, stage: str) -> None:
+        self.file, self.stage = file, stage
+        self.start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the epoch began."""
+        return time.perf_counter() - self.start
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.start = time.perf_counter()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if not state.is_world_process_zero:
+            return
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+        others = [line for line in lines if json.loads(line)["stage"] != self.stage]
+        own = [json.dumps({"stage": self.stage, **entry}) for entry in state.log_history]
+        write_whole(self.file, "".join(f"{line}\n" for line in [*others, *own]))
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        trained = [entry for entry in state.log_history if "loss" in entry][-1:]
+        parts = [f"loss {entry['loss']:.4f}, {entry.get('seconds', 0):.1f} s" for entry in trained]
+        parts.append(f"dev F1 {100 * kwargs['metrics']['eval_f1']:.2f}")
+        epochs = f"{round(state.epoch or 0)}/{round(state.num_train_epochs)}"
+        logger.info("%s, epoch %s: %s", self.stage, epochs, ", ".join(parts))
+
+
+class QuietProgress(ProgressCallback):
+    """Trainer's progress bar without the dictionaries that it prints; `StageLog` logs them in words."""
+
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Print nothing."""
+
+
+def stage_optimizer(model: GSPENForTokenClassification, training: Training) -> torch.optim.Optimizer:
+    """Return the optimizer of a recipe's stage."""
+    base = training.learning_rate
+    if isinstance(training, TermTraining):
+        base = training.base_learning_rate or base
+    groups = parameter_groups(
+        model,
+        base,
+        output=training.output_learning_rate,
+        transitions=training.transitions_learning_rate,
+        term=training.learning_rate,
+        weight_decay=training.weight_decay,
+    )
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(groups, momentum=training.momentum, nesterov=training.nesterov)
+    return torch.optim.AdamW(groups, fused=True)  # without weight decay, it is Adam
+
+
+def rate_factor(training: Training, steps: int) -> Callable[[int], float]:
+    """Return the factor of all learning rates at each step: warm-up, then the recipe's schedule.
+
+    Args:
+        training: settings.
+        steps: number of updates of the whole training.
+    """
+    an_epoch = steps // training.epochs
+    rising = max(1, round(training.warmup * steps))
+
+    def factor(step: int) -> float:
+        if training.warmup and step < rising:
+            return (step + 1) / rising
+        if training.schedule == "linear":
+            done = step / steps if not training.warmup else (step - rising) / max(1, steps - rising)
+            return max(0.0, 1 - done)
+        if training.schedule == "inverse_time":
+            return 1 / (1 + training.decay * (step // an_epoch))
+        return 1.0
+
+    return factor
