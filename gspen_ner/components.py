@@ -157,7 +157,7 @@ class _OptionsSection(Section):
 
 
 class Registry(Generic[Component]):
-    """Components of one kind by the names that recipes and model files use.
+    """The components of a category, such as terms, by the names that recipes and model files use.
 
     Args:
         noun: what a component is called in errors.
@@ -238,8 +238,8 @@ class Registry(Generic[Component]):
 
     @functools.cache  # noqa: B019, registries live as long as the program
     def _section(self, name: str) -> type[Section]:
-        kind = Annotated[Literal[name], Field(description=f"which {self.noun}")]  # type: ignore[valid-type]
-        field = (kind, name) if name == self.default else (kind, ...)
+        annotation = Annotated[Literal[name], Field(description=f"which {self.noun}")]  # type: ignore[valid-type]
+        field = (annotation, name) if name == self.default else (annotation, ...)
         return section_of(self.classes[name], name=field)
 
 
@@ -264,7 +264,7 @@ def _as_entry(value: Any, annotation: Any) -> Any:
 
 
 def _check(name: str, value: Any, annotation: Any) -> None:
-    """Refuse a value that its annotation does not allow: a choice that is none, a number beyond a limit."""
+    """Raise a ValueError for a value that the annotation excludes: an unknown choice, or beyond a limit."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         if not any(isinstance(value, member) for member in arguments if isinstance(member, type)):
@@ -280,8 +280,8 @@ def _check(name: str, value: Any, annotation: Any) -> None:
         _check(name, value, arguments[0])
         limits = [(mark, *_LIMITS[type(mark)]) for mark in arguments[1:] if type(mark) in _LIMITS]
         if not all(holds(value, getattr(mark, field)) for mark, field, _, holds in limits):
-            said = " and ".join(f"{words} {getattr(mark, field)}" for mark, field, words, _ in limits)
-            raise ValueError(f"{name} must be {said}, got {value!r}")
+            allowed = " and ".join(f"{words} {getattr(mark, field)}" for mark, field, words, _ in limits)
+            raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
 def _descriptions(cls: Any) -> dict[str, str]:

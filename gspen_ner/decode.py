@@ -177,10 +177,7 @@ def scored_entities(
         return decode_spans(theta, chain, labels, threshold=0.5)
     spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
     probabilities = span_probabilities(theta, chain, labels, spans)
-    return [
-        [ScoredSpan(span, probability) for span, probability in zip(*row, strict=True)]
-        for row in zip(spans, probabilities, strict=True)
-    ]
+    return [list(map(ScoredSpan, *row)) for row in zip(spans, probabilities, strict=True)]
 
 
 def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:

@@ -1,4 +1,4 @@
-"""GSPENHead: a global term, or none, and a solver over the potentials of any scorer. Wiring only.
+"""GSPENHead: a global term (or none) and a solver for the potentials of any scorer.
 
 potentials -> Objective -> solve -> Solution -> loss or labels
 """
@@ -34,29 +34,29 @@ LOSSES = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1"
 
 
 class HeadLoss(NamedTuple):
-    """The losses of a batch, and the inference behind them.
+    """The losses of a batch, and the result of inference.
 
     Example:
         >>> from gspen_ner import Chain
         >>> from gspen_ner.terms import Sharpness
         >>> chain, gold = Chain(torch.tensor([2])), torch.tensor([[0, 1]])
-        >>> found = GSPENHead(Sharpness(3), cost=0.0).loss(Parts(torch.zeros(1, 2, 3)), chain, gold)
-        >>> found.loss.detach(), found.negative, found.solution.steps  # a new term: the CRF's likelihood
+        >>> result = GSPENHead(Sharpness(3), cost=0.0).loss(Parts(torch.zeros(1, 2, 3)), chain, gold)
+        >>> result.loss.detach(), result.negative, result.solution.steps  # a new term: the CRF's likelihood
         (tensor([2.1972], dtype=torch.float64), tensor([False]), tensor([0]))
     """
 
     loss: Float[Tensor, " B"]
     negative: Bool[Tensor, " B"]
-    """Where inference ended below the gold labels' value; cut off by `positive_part`."""
+    """Whether inference ended below the value of the gold labels; `positive_part` sets the loss to zero."""
     solution: Solution | None
     """None without a term."""
 
 
 @configurable(given=["term"])
 class GSPENHead(nn.Module):
-    """A global term over the potentials of a base model.
+    """A global term on top of the potentials of a base model.
 
-    Without a term it is the base model's own loss and decoder: the likelihood of a CRF (with `cost=0`), or a
+    Without a term, it is the base model's own loss and decoder: the likelihood of a CRF (with `cost=0`), or a
     structured hinge.
 
     Args:
@@ -108,7 +108,7 @@ class GSPENHead(nn.Module):
         return self.term is not None and self.term.groups(sentence) is not None
 
     def configuration(self) -> dict[str, Any]:
-        """Return the terms and options that `make_head` makes this head of."""
+        """Return the terms and options from which `make_head` makes an equal head."""
         terms = (
             self.term.terms if isinstance(self.term, TermSum) else [] if self.term is None else [self.term]
         )
@@ -192,13 +192,13 @@ class GSPENHead(nn.Module):
 def make_head(
     num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], *sizes: int
 ) -> GSPENHead:
-    """Return the head that entries of recipes and model files describe.
+    """Return the head that entries of a recipe or model file describe.
 
     Args:
         num_labels: number of labels of each node.
         terms: an entry for each term; they are summed.
         inference: options of `GSPENHead`, of which `solver` is an entry.
-        sizes: what else terms are given: numbers of nodes and edges, for terms over graphs of fixed size.
+        sizes: numbers of nodes and edges, for terms over graphs of fixed size.
 
     Example:
         >>> make_head(3, [{"name": "document"}], {"max_steps": 5}).max_steps

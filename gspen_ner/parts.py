@@ -15,8 +15,9 @@ so the inner product is correct without a table per position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,17 +56,13 @@ class Parts:
     def __post_init__(self) -> None:
         if self.nodes.dim() != 3:
             raise ValueError(f"nodes must be [batch, nodes, labels], got {list(self.nodes.shape)}")
-        if self.factors is not None and (
-            self.factors.dim() != 2 or len(self.factors) not in (1, len(self.nodes))
-        ):
-            raise ValueError(
-                f"factors must be [{len(self.nodes)} or 1, entries], got {list(self.factors.shape)}"
-            )
+        batch, _, labels = self.nodes.shape
+        if self.factors is not None and (self.factors.dim() != 2 or len(self.factors) not in (1, batch)):
+            raise ValueError(f"factors must be [{batch} or 1, entries], got {list(self.factors.shape)}")
         if self.edges is None:
             return
         if self.edges.dim() == 2:
             object.__setattr__(self, "edges", self.edges[None, None])
-        batch, _, labels = self.nodes.shape
         shape = tuple(self.edges.shape)
         if len(shape) != 4 or shape[2:] != (labels, labels) or shape[0] not in (1, batch):
             raise ValueError(
@@ -128,22 +125,19 @@ class Parts:
 
         A score of -inf (forbidden) counts as zero where its marginal is zero.
         """
-        total = inner_product(self.nodes, marginals.nodes)
-        if self.edges is not None and marginals.edges is not None:
-            total = total + inner_product(self.edges, marginals.edges)
-        if self.factors is not None and marginals.factors is not None:
-            total = total + inner_product(self.factors, marginals.factors)
-        return total
+        return reduce(torch.add, (inner_product(mine, its) for mine, its in self._pairs(marginals)))
 
     def inner(self, other: Parts) -> Float[Tensor, " B"]:
         """Return `<self, other>` of each example for finite numbers; faster than `dot`."""
-        wide = wide_dtype(self.nodes.device)
-        total = (self.nodes * other.nodes).sum((1, 2), dtype=wide)
+        return reduce(torch.add, (_row_sums(mine * its) for mine, its in self._pairs(other)))
+
+    def _pairs(self, other: Parts) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the nodes, the edges and the factors that both parts have."""
+        yield self.nodes, other.nodes
         if self.edges is not None and other.edges is not None:
-            total = total + (self.edges * other.edges).sum((1, 2, 3), dtype=wide)
+            yield self.edges, other.edges
         if self.factors is not None and other.factors is not None:
-            total = total + (self.factors * other.factors).sum(1, dtype=wide)
-        return total
+            yield self.factors, other.factors
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Parts:
         """Return the result of a function applied to the nodes, the edges and the factors."""
@@ -191,8 +185,11 @@ class Parts:
 
 def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:
     """Return the sum of scores times weights of each row, in float64; scores with weight zero are ignored."""
-    product = torch.where(weights == 0, 0.0, scores) * weights
-    return product.sum(tuple(range(1, product.dim())), dtype=wide_dtype(product.device))
+    return _row_sums(torch.where(weights == 0, 0.0, scores) * weights)
+
+
+def _row_sums(tensor: Tensor) -> Float[Tensor, " B"]:
+    return tensor.sum(tuple(range(1, tensor.dim())), dtype=wide_dtype(tensor.device))
 
 
 def value_and_gradient(
