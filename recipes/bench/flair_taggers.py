@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import flair
 from flair.data import Corpus as FlairCorpus
@@ -44,67 +43,53 @@ def targets(case: str) -> Targets:
     return {(case, f"{name}, {what}", STOCK): ratio for (name, what), ratio in wanted.items()}
 
 
-class Slice(NamedTuple):
-    """Data of the measurement."""
-
-    name: str
-    train: list[TaggedSentence]
-    unseen: list[TaggedSentence]
-    """Half as many sentences that no tagger is trained on."""
-    embeddings: list[EmbeddingEntry]
-
-
-def read_slice(sentences: int) -> Slice:
-    """Return sentences of CoNLL-2003 and GloVe if GSPEN_DATA names their folder, otherwise generated ones."""
-    embeddings: list[EmbeddingEntry] = [CharacterEntry(name="characters")]
-    size = sentences + sentences // 2
-    folder = os.environ.get("GSPEN_DATA")
-    if folder is None:
-        name, source = "newswire", f"newswire:{max(1, size // 9)}:1"
-    else:
-        name, source = "CoNLL-2003", f"{folder}/conll2003/train.txt"
-        embeddings.insert(0, WordEntry(name="words", file=f"{folder}/glove/glove.100d.txt.gz"))
-    data = read_source(source).sentences[:size]
-    train, unseen = data[:sentences], data[sentences:]
-    return Slice(f"{name}, {len(train)} sentences", train, unseen or train, embeddings)
-
-
 def run_flair(sentences: int, rounds: int) -> tuple[str, list[Row], str]:
-    """Time all taggers in alternating rounds.
+    """Time all taggers in alternating rounds, with half as many sentences for prediction.
 
     Returns:
         A name for the data, the rows, and a sentence about the confidences of entities.
     """
     logging.getLogger("flair").setLevel(logging.WARNING)
-    data = read_slice(sentences)
-    corpus, dev = as_corpus(data.train, data.train[:8], None), as_flair(data.train[: sentences // 2])
-    taggers = _taggers(data)
+    size, unseen_size = sentences, sentences // 2
+    embeddings: list[EmbeddingEntry] = [CharacterEntry(name="characters")]
+    if (folder := os.environ.get("GSPEN_DATA")) is None:
+        data, source = "newswire", f"newswire:{max(1, (size + unseen_size) // 9)}:1"
+    else:
+        data, source = "CoNLL-2003", f"{folder}/conll2003/train.txt"
+        embeddings.insert(0, WordEntry(name="words", file=f"{folder}/glove/glove.100d.txt.gz"))
+    tagged = read_source(source).sentences
+    train = tagged[:size]
+    unseen = tagged[size : size + unseen_size] or train
+    case = f"{data}, {len(train)} sentences"
+
+    corpus, dev = as_corpus(train, train[:8], None), as_flair(train[:unseen_size])
+    taggers = _taggers(train, embeddings)
     runs: dict[str, Callable[[], float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as output:
         for name, tagger in taggers.items():
-            runs[f"{name}, {TRAIN}"] = partial(_epoch, tagger, corpus, Path(folder, name))
+            runs[f"{name}, {TRAIN}"] = partial(_epoch, tagger, corpus, Path(output, name))
             runs[f"{name}, {PREDICT}"] = partial(_prediction, tagger, dev)
         medians = take_rounds(runs, rounds)
     rows = [
-        Row(data.name, what, medians[what], STOCK, medians[f"{STOCK}, {operation}"])
+        Row(case, what, medians[what], STOCK, medians[f"{STOCK}, {operation}"])
         for operation in (TRAIN, PREDICT)
         for what in (f"{name}, {operation}" for name in taggers if name != STOCK)
     ]
-    stock = _calibration_error(taggers[STOCK], data.unseen)
+    stock = _calibration_error(taggers[STOCK], unseen)
     accelerate(taggers[STOCK], confidences="marginal")
-    marginal = _calibration_error(taggers[STOCK], data.unseen)
+    marginal = _calibration_error(taggers[STOCK], unseen)
     confidences = (
         f"expected calibration error of the confidences of entities: {stock:.1f} %, "
         f'with confidences="marginal" {marginal:.1f} %'
     )
-    return data.name, rows, confidences
+    return case, rows, confidences
 
 
-def _taggers(data: Slice) -> dict[str, SequenceTagger]:
+def _taggers(train: list[TaggedSentence], embeddings: list[EmbeddingEntry]) -> dict[str, SequenceTagger]:
     """Return three taggers with the same initial weights."""
     flair.set_seed(1)
-    types = sorted({tag[2:] for sentence in data.train for tag in sentence.tags if tag != "O"})
-    stock = SequenceTagger(make_embeddings(data.embeddings, data.train), type_dictionary(types), TAG_TYPE)
+    types = sorted({tag[2:] for sentence in train for tag in sentence.tags if tag != "O"})
+    stock = SequenceTagger(make_embeddings(embeddings, train), type_dictionary(types), TAG_TYPE)
     fast, base = copy.deepcopy(stock), copy.deepcopy(stock)
     accelerate(fast)
     return {STOCK: stock, "accelerated": fast, "GSPENTagger": GSPENTagger.from_sequence_tagger(base)}
