@@ -199,6 +199,11 @@ class System(nn.Module):
             (False, True)
         """
         parts = parts or tuple(self.base_parts)
+        unknown = [part for part in parts if part not in dict(self.named_modules())]
+        if unknown:
+            raise ValueError(
+                f"expected names of submodules, got {unknown[0]!r}: the system has none of that name"
+            )
         for name, parameter in self._parameters_of(parts):
             if parameter.requires_grad:
                 self._unlearned |= {name}

@@ -297,6 +297,13 @@ class _Fit:
         self.versions = [train] if isinstance(train, Examples) else list(train)
         self.splits = {"dev": dev} | dict(watch)
         self.learned = {name: w for name, w in system.named_parameters() if w.requires_grad}
+        if not self.learned:
+            raise ValueError("expected parameters that require a gradient, got none: everything is frozen")
+        if not self.versions or not len(self.versions[0]):
+            raise ValueError("expected training examples, got none")
+        if len({len(examples) for examples in self.versions}) > 1:
+            sizes = ", ".join(str(len(examples)) for examples in self.versions)
+            raise ValueError(f"expected versions of the same training examples, got sizes {sizes}")
         self.best: dict[str, Tensor] = {}
         self.best_score, self.best_update, self.not_better = -math.inf, 0, 0
         self.curve: list[dict[str, float]] = []
@@ -373,6 +380,8 @@ class _Fit:
             name: self.judge(predictions(self.system, examples.inputs, self.output), examples.labels)
             for name, examples in self.splits.items()
         }
+        if math.isnan(scores["dev"]):
+            raise ValueError("expected a score of dev, got nan")
         self.curve.append({"epoch": round(update / an_epoch, 3)} | scores)
         if scores["dev"] > self.best_score:
             self.best = {name: weight.detach().clone() for name, weight in self.learned.items()}
