@@ -51,6 +51,24 @@ def test_with_backtracking_the_objective_never_falls(solver, temperature, dtype,
     torch.testing.assert_close(solution.value, solution.trace.value[-1])
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
+def test_a_mirror_step_is_the_exact_proximal_step(temperature):
+    """argmax_q <g, q> + tau H(q) - KL(q, p) / eta on a simplex: logits (log p + eta g) / (1 + eta tau)."""
+    problem = objective(random_mlp(3.0), temperature)
+    problem = replace(
+        problem, potentials=Parts(problem.potentials.nodes), polytope=Simplex(problem.context.mask)
+    )
+    solver = MirrorDescent(step_size=0.7, schedule="sqrt")
+    state = solver.init(problem)
+    for number in (1, 2, 3):
+        eta, before = 0.7 / number**0.5, state.marginals
+        gradient = problem.linear.nodes + problem.term_value_and_grad(before)[1].nodes
+        logits = (before.nodes.log() + eta * gradient) / (1 + eta * temperature)
+        state = solver.step(problem, state, number)
+        present = problem.context.mask
+        torch.testing.assert_close(state.marginals.nodes[present], logits.softmax(-1)[present])
+
+
 @pytest.mark.parametrize("strength", [3.0, -3.0, -30.0])
 @pytest.mark.parametrize("solver", MONOTONE, ids=repr)
 def test_documents_rise_as_a_whole(solver, strength):
