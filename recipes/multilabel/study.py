@@ -19,7 +19,7 @@ from recipes.multilabel.systems import MultilabelResult, MultilabelSystems
 from recipes.studies.command import Study
 from recipes.studies.data import StudyData
 from recipes.studies.generated import generate_rows
-from recipes.studies.pictures import Bar, draw_bars
+from recipes.studies.pictures import bar, draw_bars
 from recipes.studies.results import by_system, make_table, number, over_seeds, seeds_note, times_struct
 
 
@@ -83,8 +83,8 @@ def multilabel_table(results: Sequence[MultilabelResult], source: str) -> Table:
 
 def draw_f1(source: str, results: Sequence[MultilabelResult], folder: Path) -> None:
     """Draw f1.png: the F1 of each system on test."""
-    bars = []
+    bars = {}
     for name, group in by_system(results).items():
         f1 = over_seeds(group, "test_f1")
-        bars.append(Bar.of_numbers(name, f1, f1.mean, f"{f1.mean:.1f}"))
+        bars[name] = bar(f1.mean, f1, f"{f1.mean:.1f}")
     draw_bars(folder / "f1", f"{source}: test F1 averaged over examples", "test F1 (%)", bars)

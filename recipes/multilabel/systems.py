@@ -155,9 +155,6 @@ class MultilabelSystems(StudySystems):
         test_f1 = 100 * example_f1(_of_yes(system, splits["test"]), splits["test"].labels, threshold)
         return {"threshold": threshold, "dev_f1": dev_f1, "test_f1": test_f1}
 
-    def summary(self, result: MultilabelResult) -> str:
-        return f"dev F1 {result.dev_f1:.2f}, test F1 {result.test_f1:.2f}, threshold {result.threshold:.2g}"
-
 
 def best_f1(marginals: Tensor, labels: Tensor) -> float:
     """Return F1 at the best threshold, by which weights are chosen on dev."""

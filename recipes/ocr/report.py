@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.table import Table
 
 from recipes.ocr.inference_study import SOLVERS, STEP_SIZES, StudyCase
-from recipes.studies.pictures import Bar, Style, draw_bars, draw_lines
+from recipes.studies.pictures import Style, bar, draw_bars, draw_lines
 from recipes.studies.results import (
     SYSTEMS,
     WITH_TERM,
@@ -158,10 +158,10 @@ def _draw_times(recipe: OCRRecipe, results: Sequence[OCRResult], fixed: str, fol
     systems = at_one_cell(recipe, results)
     seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
     ratios = times_struct(seconds)
-    bars = []
+    bars = {}
     for name, numbers in seconds.items():
         ratio = "" if ratios[name] is None else f"  ({ratios[name]:.1f} times Struct)"
-        bars.append(Bar.of_numbers(name, numbers, numbers.median, f"{numbers.median:.3g} s{ratio}"))
+        bars[name] = bar(numbers.median, numbers, f"{numbers.median:.3g} s{ratio}")
     title = f"OCR: training time\n({fixed}; {seeds_note(seconds.values(), 'median')})"
     draw_bars(folder / "seconds_an_epoch", title, "seconds an epoch", bars, log=True)
 

@@ -120,9 +120,3 @@ class OCRSystems(StudySystems):
             metrics[f"{split}_words"] = 100 * word_accuracy(labels, splits[split].labels)
             metrics[f"{split}_letters"] = 100 * letter_accuracy(labels, splits[split].labels)
         return metrics
-
-    def summary(self, result: OCRResult) -> str:
-        return (
-            f"alpha {self.alpha:g}, size {self.size}: test words {result.test_words:.1f} %, "
-            f"letters {result.test_letters:.1f} %"
-        )

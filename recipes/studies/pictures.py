@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,50 +31,16 @@ _OFFSET = 0.045  # inches between the points of lines at equal x, so that all er
 _MOST_TICKS = 8
 
 
-@dataclass(frozen=True)
-class Line:
-    """The points of a line, averaged over seeds; a point of one seed has no standard deviation."""
+def bar(value: float, numbers: OverSeeds, label: str) -> dict[str, Any]:
+    """Return the bar of a system.
 
-    name: str
-    x: list[float]
-    mean: list[float]
-    standard_deviation: list[float | None]
-    seeds: list[int]
-
-    @classmethod
-    def of_curve(cls, name: str, curve: Curve) -> Line:
-        """Return the line of a curve."""
-        points = curve.values()
-        return cls(
-            name,
-            list(curve),
-            [point.mean for point in points],
-            [point.deviation for point in points],
-            [len(point.values) for point in points],
-        )
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A number of a system over its seeds, with a label behind its bar."""
-
-    name: str
-    value: float
-    standard_deviation: float | None
-    seeds: list[float]
-    label: str
-
-    @classmethod
-    def of_numbers(cls, name: str, numbers: OverSeeds, value: float, label: str) -> Bar:
-        """Return the bar of a system.
-
-        Args:
-            name: name of the system.
-            numbers: a number of each seed.
-            value: the length of the bar: their mean or median.
-            label: text behind the bar.
-        """
-        return cls(name, value, numbers.deviation, list(numbers.values), label)
+    Args:
+        value: length of the bar: mean or median of the numbers.
+        numbers: a number of each seed.
+        label: text behind the bar.
+    """
+    entries = {"value": value, "standard_deviation": numbers.deviation, "seeds": list(numbers.values)}
+    return {**entries, "label": label}
 
 
 def draw_lines(
@@ -103,42 +68,54 @@ def draw_lines(
         share_y: whether all panels have the same y axis.
         more: other numbers for the JSON file.
     """
-    lines = {
-        panel: [Line.of_curve(name, curve) for name, curve in curves.items()]
-        for panel, curves in panels.items()
-    }
-    if not any(lines.values()):
+    if not any(panels.values()):
         return
     from matplotlib.figure import Figure
     from matplotlib.transforms import ScaledTranslation
 
-    figure = Figure(figsize=(max(9.6, 3.7 * len(lines)), 5.2), layout="constrained")
+    figure = Figure(figsize=(max(9.6, 3.7 * len(panels)), 5.2), layout="constrained")
     figure.suptitle(title)
     handles: dict[str, Any] = {}
-    drawn_panels = figure.subplots(1, len(lines), squeeze=False, sharey=share_y)[0]
-    for panel, (panel_title, drawn) in zip(drawn_panels, lines.items(), strict=True):
+    drawn_panels = figure.subplots(1, len(panels), squeeze=False, sharey=share_y)[0]
+    for panel, (panel_title, curves) in zip(drawn_panels, panels.items(), strict=True):
         panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1])
-        _mark_points(panel, sorted({x for line in drawn for x in line.x}), log)
-        for position, line in enumerate(drawn):
-            handles[line.name] = _draw_line(panel, line, styles[line.name])
-            inches = _OFFSET * (position - (len(drawn) - 1) / 2)
+        _mark_points(panel, sorted({x for curve in curves.values() for x in curve}), log)
+        for position, (name, curve) in enumerate(curves.items()):
+            handles[name] = _draw_line(panel, curve, styles[name])
+            inches = _OFFSET * (position - (len(curves) - 1) / 2)
             offset = ScaledTranslation(inches, 0, figure.dpi_scale_trans)
-            for artist in handles[line.name].get_children():
+            for artist in handles[name].get_children():
                 artist.set_transform(artist.get_transform() + offset)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
-    entries = {name: [asdict(line) for line in drawn] for name, drawn in lines.items()}
-    numbers = {"title": title, "x": axes[0], "y": axes[1], "panels": entries, **(more or {})}
+    lines = {
+        panel: [_line(name, curve) for name, curve in curves.items()] for panel, curves in panels.items()
+    }
+    numbers = {"title": title, "x": axes[0], "y": axes[1], "panels": lines, **(more or {})}
     write_picture(file, numbers, figure)
 
 
-def draw_bars(file: Path, title: str, x: str, bars: Sequence[Bar], log: bool = False) -> None:
+def _line(name: str, curve: Curve) -> dict[str, Any]:
+    """Return a line for JSON; a point of one seed has no standard deviation."""
+    points = curve.values()
+    return {
+        "name": name,
+        "x": list(curve),
+        "mean": [point.mean for point in points],
+        "standard_deviation": [point.deviation for point in points],
+        "seeds": [len(point.values) for point in points],
+    }
+
+
+def draw_bars(
+    file: Path, title: str, x: str, bars: Mapping[str, Mapping[str, Any]], log: bool = False
+) -> None:
     """Draw a bar for each system, with a point for each seed; nothing without any bar.
 
     Args:
         file: path without suffix, of the picture and its numbers.
         title: title of the picture.
         x: label of the x axis.
-        bars: the bars, from top to bottom.
+        bars: a `bar` for each system, from top to bottom.
         log: whether the x axis is logarithmic.
     """
     if not bars:
@@ -152,19 +129,20 @@ def draw_bars(file: Path, title: str, x: str, bars: Sequence[Bar], log: bool = F
     if log:
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter("{x:g}")
-    for bar in bars:
-        error = float("nan") if bar.standard_deviation is None else bar.standard_deviation
-        color = SYSTEM_STYLES[bar.name]["color"]
-        panel.barh(bar.name, bar.value, xerr=error, capsize=3, color=color)
-        panel.plot(bar.seeds, [bar.name] * len(bar.seeds), ".", color="black", markersize=4)
-        end = max(*bar.seeds, bar.value + (bar.standard_deviation or 0))
-        panel.annotate(bar.label, (end, bar.name), (6, 0), textcoords="offset points", va="center")
+    for name, numbers in bars.items():
+        value, deviation, seeds = numbers["value"], numbers["standard_deviation"], numbers["seeds"]
+        error = float("nan") if deviation is None else deviation
+        panel.barh(name, value, xerr=error, capsize=3, color=SYSTEM_STYLES[name]["color"])
+        panel.plot(seeds, [name] * len(seeds), ".", color="black", markersize=4)
+        end = max(*seeds, value + (deviation or 0))
+        panel.annotate(numbers["label"], (end, name), (6, 0), textcoords="offset points", va="center")
     panel.invert_yaxis()
     panel.margins(x=0.3 if log else 0.1)
     panel.grid(axis="x", color="#dddddd")
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-    write_picture(file, {"title": title, "x": x, "bars": [asdict(bar) for bar in bars]}, figure)
+    entries = [{"name": name, **numbers} for name, numbers in bars.items()]
+    write_picture(file, {"title": title, "x": x, "bars": entries}, figure)
 
 
 def write_picture(file: Path, numbers: Any, figure: Figure) -> None:
@@ -191,9 +169,11 @@ def _mark_points(panel: Axes, points: Sequence[float], log: bool) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_line(panel: Axes, line: Line, style: Style) -> Any:
+def _draw_line(panel: Axes, curve: Curve, style: Style) -> Any:
     """Draw a line, with error bars where there are any."""
-    known = any(value is not None for value in line.standard_deviation)
-    errors = [float("nan") if value is None else value for value in line.standard_deviation]
+    deviations = [point.deviation for point in curve.values()]
+    errors = [float("nan") if value is None else value for value in deviations]
+    means = [point.mean for point in curve.values()]
     look: Style = {"capsize": 3, "markersize": 6, "linewidth": 1.5, "elinewidth": 1.0, **style}
-    return panel.errorbar(line.x, line.mean, yerr=errors if known else None, **look)
+    known = any(value is not None for value in deviations)
+    return panel.errorbar(list(curve), means, yerr=errors if known else None, **look)

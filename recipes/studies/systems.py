@@ -138,11 +138,7 @@ class StudySystems(ABC):
     def measure(
         self, name: str, system: System, settings: Section, splits: Mapping[str, Examples], trained: Trained
     ) -> dict[str, Any]:
-        """Return the metrics of a trained system, the study's own fields of its result."""
-
-    @abstractmethod
-    def summary(self, result: Any) -> str:
-        """Return the metrics of a result in words, for the log."""
+        """Return the metrics of a trained system: the study's own fields of its result."""
 
     # Systems
 
@@ -286,6 +282,14 @@ class StudySystems(ABC):
                 self.output,
                 {split: splits[split] for split in self.watched},
             )
+            metrics = self.measure(name, system, settings, splits, trained)
+            numbers = (
+                f"{key.replace('_', ' ')} {value:.4g}" for key, value in metrics.items() if key != "curve"
+            )
+            logger.info(
+                "%s, seed %d: %s; %d updates, %.2f s/epoch",
+                name, self.seed, ", ".join(numbers), trained.updates, trained.seconds_an_epoch,
+            )  # fmt: skip
             result = self.result_class(
                 system=name,
                 seed=self.seed,
@@ -293,12 +297,8 @@ class StudySystems(ABC):
                 seconds_an_epoch=trained.seconds_an_epoch,
                 inference_steps=trained.inference_steps,
                 negative_losses=trained.negative_losses,
-                **self.measure(name, system, settings, splits, trained),
+                **metrics,
             )
-            logger.info(
-                "%s, seed %d: %s; %d updates, %.2f s/epoch",
-                name, self.seed, self.summary(result), result.updates, result.seconds_an_epoch,
-            )  # fmt: skip
             return asdict(result)
 
         return self.stored(name, make, train)

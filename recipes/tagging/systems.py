@@ -75,9 +75,6 @@ class TaggingSystems(StudySystems):
         metrics["curve"] = [{key: abs(value) for key, value in point.items()} for point in trained.curve]
         return metrics
 
-    def summary(self, result: TaggingResult) -> str:
-        return f"wrong tags of an image: dev {result.dev_loss:.4f}, test {result.test_loss:.4f}"
-
 
 def negative_hamming(predicted: Tensor, labels: Tensor) -> float:
     """Return the negative number of wrong tags of an image, by which weights are chosen on dev."""

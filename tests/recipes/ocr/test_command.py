@@ -87,7 +87,14 @@ def test_it_describes_its_data_and_shows_tables(trained):
         assert name in output
     assert f"are in {folder / 'figures'}" in output
     log = (folder / "log.txt").read_text()
-    assert len(re.findall(r"test words [0-9.]+ %", log)) == len(SYSTEMS) + 16
+    assert (
+        len(
+            re.findall(
+                r"alpha 0.3, size 60, .* test words [0-9.]+, test letters [0-9.]+; [0-9]+ updates", log
+            )
+        )
+        == len(SYSTEMS) + 16
+    )
 
 
 def test_tables_and_pictures_show_the_results(trained):
@@ -148,7 +155,7 @@ def test_resumed_it_trains_what_is_missing(name, trained, letters, tmp_path):
 def test_without_resume_a_run_is_left_alone(trained, letters):
     result = train(letters, trained[0])
     assert result.exit_code == 1
-    assert "holds a run already: go on with --resume" in plain(result.output)
+    assert "holds a run already: continue it with --resume" in plain(result.output)
 
 
 def test_another_recipe_cannot_go_on(trained, letters):
