@@ -67,7 +67,7 @@ def check_gold(score: Tensor) -> None:
         )
 
 
-def poison(**scores: Tensor) -> str | None:
+def describe_invalid(**scores: Tensor) -> str | None:
     """Return a description of the first NaN or +inf among named scores; None if there is none."""
     for name, tensor in scores.items():
         if torch.isnan(tensor).any():
@@ -81,7 +81,7 @@ def _cause(row: int, nodes: Tensor, edges: Tensor, length: int) -> str:
     scores = nodes[row, :length]
     table = edges[row if edges.shape[0] > 1 else 0]
     table = table if edges.shape[1] == 1 else table[: length - 1]
-    if cause := poison(node=scores, edge=table):
+    if cause := describe_invalid(node=scores, edge=table):
         return cause
     blocked = torch.isneginf(scores).all(-1).nonzero().flatten().tolist()
     if blocked:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gspen_ner.kernels.backends import ChainSums, Likelihood, Want
 from gspen_ner.kernels.loops import EDGES, LOG_PARTITION, NODES
-from gspen_ner.kernels.reference import poisoned_rows
+from gspen_ner.kernels.reference import invalid_rows
 from gspen_ner.kernels.thread_pool import over_rows
 
 MAX_LOST_MASS = 1e-8  # probability mass of a row that may underflow before it is recomputed more precisely
@@ -89,7 +89,7 @@ class NumbaBackend:
         loop, inputs = self._loop("viterbi", _array(nodes), _array(edges), _array(lengths))
         over_rows(lambda start, stop: loop(*inputs, start, stop, scores, tags), *_work(nodes))
         if np.isnan(inputs[1]).any():  # the loops detect NaN among the nodes, but not among the edges
-            scores[poisoned_rows(nodes, edges, lengths).numpy()] = np.nan
+            scores[invalid_rows(nodes, edges, lengths).numpy()] = np.nan
         return torch.from_numpy(scores), torch.from_numpy(tags)
 
     def k_best(self, nodes: Tensor, edges: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -108,7 +108,7 @@ class ReferenceBackend:
             state = origin.reshape(batch, k * labels).gather(1, state)
             tags.append(state % labels)
         path = torch.stack(tags[::-1], 2)
-        total = torch.where(poisoned_rows(nodes, edges, lengths)[:, None], torch.nan, total)
+        total = torch.where(invalid_rows(nodes, edges, lengths)[:, None], torch.nan, total)
         return total, path.masked_fill(~mask[:, None] | ~torch.isfinite(total)[..., None], -1)
 
     def sample(self, nodes: Tensor, edges: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def _exp_where(present: Tensor, logits: Tensor) -> Tensor:
     return torch.where(present, logits, -torch.inf).exp()
 
 
-def poisoned_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
+def invalid_rows(nodes: Tensor, edges: Tensor, lengths: Tensor) -> Tensor:
     """Return a mask of the rows with a score of NaN or +inf, which a maximum may not show."""
     scores, tables, _ = _widen(nodes, edges, lengths)
     return (~(scores < torch.inf)).flatten(1).any(1) | (~(tables < torch.inf)).flatten(1).any(1)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
 from gspen_ner.kernels.beliefs import Beliefs
-from gspen_ner.kernels.checks import poison
+from gspen_ner.kernels.checks import describe_invalid
 from gspen_ner.kernels.max_product import best_labellings
 from gspen_ner.parts import Parts, inner_product, wide_dtype
 from gspen_ner.polytopes.polytope import Messages, Polytope
@@ -168,7 +168,7 @@ def check_possible(value: Tensor, cells: Tensor, entries: Tensor) -> None:
     if np.isfinite(float(value.sum())):
         return
     row = int((~torch.isfinite(value)).nonzero()[0])
-    cause = poison(node=cells[row], factor=entries[row])
+    cause = describe_invalid(node=cells[row], factor=entries[row])
     raise ValueError(
         f"row {row}: {cause or 'no labelling is possible: each has a forbidden label or entry (-inf)'}"
     )

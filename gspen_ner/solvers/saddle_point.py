@@ -119,18 +119,16 @@ class SaddlePoint:
         mean = iterate
         if averaged > 1:
             mean = state.marginals * (1 - 1 / averaged) + iterate * (1 / averaged)
-        return SaddleState(
+        return replace(
+            state,
             marginals=mean,
             value=value + multipliers.inner(violation) + _cost(objective, iterate),
             gap=gap,
-            moved=state.moved,
-            messages=state.messages,
             iterate=iterate,
             theta=theta,
             slack=slack,
             multipliers=multipliers,
             violation=violation + (after - before) - (slack - state.slack),
-            step_size=eta,
         )
 
     def finish(self, objective: Objective, state: SaddleState) -> tuple[Parts, Parts, Float[Tensor, " B"]]:

@@ -181,11 +181,11 @@ def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
     """Fill the best path of each row. The backward pass recomputes each argmax, at L operations per step."""
     _, length, labels = nodes.shape
     best = np.empty((length, labels, BLOCK))
-    poison = np.empty(BLOCK)
+    invalid = np.empty(BLOCK)
     here = np.empty((labels, BLOCK))
     for first in range(start, stop, BLOCK):
         block = order[first : min(first + BLOCK, stop)]
-        poison[:] = 0.0
+        invalid[:] = 0.0
         rows = len(block)
         for t in range(lengths[block[0]]):
             rows = _active(lengths, block, rows, t)
@@ -204,11 +204,11 @@ def viterbi(nodes, tables, lengths, order, start, stop, scores, tags):
                             best[t, j, r] = value if value > best[t, j, r] else best[t, j, r]
                 for r in range(rows):
                     best[t, j, r] += here[j, r]
-                    poison[r] += not here[j, r] < np.inf
+                    invalid[r] += not here[j, r] < np.inf
         for r in range(len(block)):
             row, last = block[r], lengths[block[r]] - 1
             tag = np.argmax(best[last, :, r])
-            scores[row] = best[last, tag, r] if poison[r] == 0 else np.nan
+            scores[row] = best[last, tag, r] if invalid[r] == 0 else np.nan
             tags[row, last] = tag
             for t in range(last, 0, -1):
                 table = tables[min(t, len(tables)) - 1]

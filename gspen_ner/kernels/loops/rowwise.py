@@ -98,7 +98,7 @@ def viterbi(nodes, tables, lengths, start, stop, scores, tags):
     for b in range(start, stop):
         own = tables[b if len(tables) > 1 else 0]
         last = lengths[b] - 1
-        poison = 0.0
+        invalid = 0.0
         for t in range(last + 1):
             for j in range(labels):
                 best[t, j] = -np.inf if t else 0.0
@@ -111,9 +111,9 @@ def viterbi(nodes, tables, lengths, start, stop, scores, tags):
                         best[t, j] = value if value > best[t, j] else best[t, j]
             for j in range(labels):
                 best[t, j] += nodes[b, t, j]
-                poison += not nodes[b, t, j] < np.inf
+                invalid += not nodes[b, t, j] < np.inf
         tag = np.argmax(best[last])
-        scores[b] = best[last, tag] if poison == 0 else np.nan
+        scores[b] = best[last, tag] if invalid == 0 else np.nan
         tags[b, last] = tag
         for t in range(last, 0, -1):
             table = own[min(t, len(own)) - 1]
