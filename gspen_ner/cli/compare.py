@@ -35,8 +35,7 @@ def compare(
         gspen-ner compare runs/crf-* runs/document-* --reliability
     """
     with console.status("comparing"):
-        from gspen_ner.runs.comparison import compare_runs
-        from gspen_ner.runs.comparison_table import comparison, reliability
+        from gspen_ner.runs.comparison import compare_runs, comparison, reliability
 
         systems = compare_runs(runs)
         table = reliability(systems) if calibration else comparison(systems)

@@ -12,26 +12,34 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
+
+from rich.table import Table
 
 from gspen_ner.ner.intervals import Gain, paired_gain
 from gspen_ner.ner.metrics import Assessment, Spans
 from gspen_ner.recipe import Experiment, load_recipe
-from gspen_ner.runs.entities_file import FoundEntities
+from gspen_ner.runs.entities_file import SplitEntities
 from gspen_ner.runs.over_seeds import OverSeeds
 from gspen_ner.runs.run import read_results
 from gspen_ner.runs.tables import BASE_NAMES
 
+COLUMNS = ("system", "dev F1", "test F1", "seed: test F1", "gain", "95 % over sentences", "ECE")
+
+Bin = tuple[float, float, int]
+"""Mean confidence, accuracy and number of entities."""
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a system did with one seed."""
+    """Scores and predicted entities of a system with one seed."""
 
     name: str
     seed: int
     dev: Assessment
     test: Assessment
     gold: Spans
-    found: Spans
+    predicted: Spans
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,9 @@ class ComparedSystem:
     """A system over its seeds, F1 and ECE in per cent.
 
     Args:
-        name: of its runs.
-        candidates: one for each seed.
-        bases: the base models of the same seeds; empty for the base models themselves.
+        name: name of its runs.
+        candidates: results of each seed.
+        bases: results of the base models of the same seeds; empty for the base models themselves.
     """
 
     name: str
@@ -50,62 +58,62 @@ class ComparedSystem:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of its runs."""
+        """Seeds of its runs."""
         return tuple(candidate.seed for candidate in self.candidates)
 
     @property
     def dev_f1(self) -> OverSeeds:
-        """On the development set."""
+        """F1 on the development set."""
         return OverSeeds(tuple(100 * candidate.dev.score.f1 for candidate in self.candidates))
 
     @property
     def test_f1(self) -> OverSeeds:
-        """On the test set."""
+        """F1 on the test set."""
         return OverSeeds(tuple(100 * candidate.test.score.f1 for candidate in self.candidates))
 
     @property
     def ece(self) -> OverSeeds:
-        """How far confidences on the test set are off."""
+        """Expected calibration error of confidences on the test set."""
         return OverSeeds(tuple(100 * candidate.test.calibration.ece for candidate in self.candidates))
 
     @property
-    def reliability(self) -> dict[int, tuple[float, float, int]]:
+    def reliability(self) -> dict[int, Bin]:
         """Mean confidence, accuracy and number of entities, by tenths of confidence, all seeds together."""
-        found: dict[int, list[tuple[float, float, int]]] = {}
+        by_tenth: dict[int, list[Bin]] = {}
         for candidate in self.candidates:
-            for said in candidate.test.calibration.bins:
-                found.setdefault(min(int(10 * said[0]), 9), []).append(said)
-        return {tenth: _pooled(bins) for tenth, bins in found.items()}
+            for one_bin in candidate.test.calibration.bins:
+                by_tenth.setdefault(min(int(10 * one_bin[0]), 9), []).append(one_bin)
+        return {tenth: _pooled(bins) for tenth, bins in by_tenth.items()}
 
     @property
     def gains(self) -> OverSeeds | None:
-        """Test F1 less the base model's, seed by seed."""
+        """Test F1 minus the base model's, seed by seed."""
         if not self.bases:
             return None
         pairs = zip(self.candidates, self.bases, strict=True)
-        return OverSeeds(tuple(100 * (one.test.score.f1 - base.test.score.f1) for one, base in pairs))
+        return OverSeeds(tuple(100 * (full.test.score.f1 - base.test.score.f1) for full, base in pairs))
 
     @cached_property
     def bootstrap(self) -> Gain | None:
-        """The gain over sentences drawn with replacement."""
+        """The gain with its interval, over sentences drawn with replacement."""
         if not self.bases:
             return None
-        found, before = ([one.found for one in side] for side in (self.candidates, self.bases))
-        return paired_gain(self.candidates[0].gold, before, found)
+        after, before = ([result.predicted for result in side] for side in (self.candidates, self.bases))
+        return paired_gain(self.candidates[0].gold, before, after)
 
 
-def _pooled(bins: Sequence[tuple[float, float, int]]) -> tuple[float, float, int]:
+def _pooled(bins: Sequence[Bin]) -> Bin:
     size = sum(number for _, _, number in bins)
-    confidence, accuracy = (sum(said[place] * said[2] for said in bins) / size for place in (0, 1))
+    confidence, accuracy = (sum(part[column] * part[2] for part in bins) / size for column in (0, 1))
     return confidence, accuracy, size
 
 
 def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
-    """Read finished runs and put each beside the base model of its seed.
+    """Return the systems of finished runs, each with the base model of its seed.
 
     Raises:
-        ValueError: a folder is not a finished run with a test set, runs of a seed do not share their base
-            model, or were tested on other data.
+        ValueError: if a folder is not a finished run with a test set, or if runs of a seed do not share their
+            base model or were tested on other data.
     """
     if not folders:
         raise ValueError("no runs to compare")
@@ -115,11 +123,11 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
         for candidate, is_base in _candidates(folder):
             group = bases if is_base else systems.setdefault(candidate.name, {})
             other = group.get(candidate.seed)
-            if other is not None and not (is_base and other.found == candidate.found):
+            if other is not None and not (is_base and other.predicted == candidate.predicted):
                 what = "base models that differ" if is_base else f"runs of {candidate.name}"
                 raise ValueError(f"{folder}: two {what} with seed {candidate.seed}")
             group[candidate.seed] = candidate
-    _check_gold([*bases.values(), *(one for group in systems.values() for one in group.values())])
+    _check_gold([*bases.values(), *(result for group in systems.values() for result in group.values())])
     compared = []
     for name, group in systems.items():
         missing = sorted(group.keys() - bases.keys())
@@ -133,34 +141,109 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
 
 
 def best_on_dev(systems: Sequence[ComparedSystem]) -> ComparedSystem | None:
-    """What one would choose without a look at test: of the systems that have all seeds, the best on dev."""
+    """Return the system that is best on dev, of those that have all seeds; None if none has all."""
     seeds = {seed for system in systems for seed in system.seeds}
     complete = [system for system in systems if set(system.seeds) == seeds]
     return max(complete, key=lambda system: system.dev_f1.mean, default=None)
 
 
 def _candidates(folder: Path) -> Iterable[tuple[Candidate, bool]]:
-    """The systems of a run, and whether each is a base model to compare with."""
+    """Yield the systems of a run, and whether each is a base model to compare with."""
     recipe, results = load_recipe(folder / "recipe.yaml"), read_results(folder / "results.json")
     if not isinstance(recipe, Experiment):
         raise ValueError(f"{folder}: expected the run of a tagger, got one of {recipe.task}")
     if results.test is None:
         raise ValueError(f"{folder}: the run has no test set")
-    found = FoundEntities.load(folder, "test")
-
-    def candidate(name: str, dev: Assessment, test: Assessment, spans: Spans) -> Candidate:
-        return Candidate(name, results.seed, dev, test, found.gold, spans)
-
-    if results.dev.full is None or results.test.full is None or found.full is None:
-        yield candidate(BASE_NAMES[results.system], results.dev.base, results.test.base, found.base), True
-        return
-    if recipe.term_training.freeze == "base":
-        yield candidate(BASE_NAMES[results.system], results.dev.base, results.test.base, found.base), True
-    name = folder.resolve().name.removesuffix(f"-{results.seed}")
-    yield candidate(name, results.dev.full, results.test.full, found.full), False
+    entities = SplitEntities.load(folder, "test")
+    has_term = results.dev.full is not None and results.test.full is not None and entities.full is not None
+    if not has_term or recipe.term_training.freeze == "base":
+        name, dev, test = BASE_NAMES[results.system], results.dev.base, results.test.base
+        yield Candidate(name, results.seed, dev, test, entities.gold, entities.base), True
+    if results.dev.full is not None and results.test.full is not None and entities.full is not None:
+        name, dev, test = folder.resolve().name, results.dev.full, results.test.full
+        name = name.removesuffix(f"-{results.seed}")
+        yield Candidate(name, results.seed, dev, test, entities.gold, entities.full), False
 
 
 def _check_gold(candidates: Sequence[Candidate]) -> None:
     for candidate in candidates[1:]:
         if candidate.gold != candidates[0].gold:
             raise ValueError(f"{candidate.name}, seed {candidate.seed}: tested on other data than the others")
+
+
+class TextTable(NamedTuple):
+    """A table as text.
+
+    Args:
+        title, caption: text above and below the table.
+        columns: names of the columns.
+        rows: lines of each cell.
+    """
+
+    title: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Sequence[str]]]
+
+    def as_table(self) -> Table:
+        """Return the table for a terminal."""
+        table = Table(title=self.title, title_justify="left", caption=self.caption, caption_justify="left")
+        for column in self.columns:
+            table.add_column(column, justify="left" if column == "system" else "right")
+        for row in self.rows:
+            table.add_row(*("\n".join(lines) for lines in row), end_section=True)
+        return table
+
+    def as_markdown(self) -> str:
+        """Return the table as Markdown."""
+        cells = [[", ".join(lines) for lines in row] for row in self.rows]
+        rows = [self.columns, ("---",) * len(self.columns), *cells]
+        return "".join(f"| {' | '.join(row)} |\n" for row in rows) + f"\n{self.caption}\n"
+
+
+def comparison(systems: Sequence[ComparedSystem]) -> TextTable:
+    """Return means and deviations, F1 of every seed, and the gain over the base model with its interval."""
+    title = "F1 of whole entities (seqeval, strict), paired by seed"
+    return TextTable(title, _choice(systems), COLUMNS, [_cells(system) for system in systems])
+
+
+def reliability(systems: Sequence[ComparedSystem]) -> TextTable:
+    """Return the share of correct entities on test, by confidence."""
+    bins = [system.reliability for system in systems]
+    filled = sorted({number for each in bins for number in each})
+    columns = ("system", *(f"{number / 10:.1f} to {(number + 1) / 10:.1f}" for number in filled))
+    rows = [
+        [[system.name], *(_bin(each[number]) if number in each else [] for number in filled)]
+        for system, each in zip(systems, bins, strict=True)
+    ]
+    caption = "All seeds together: mean confidence, share of correct entities, number of entities."
+    return TextTable("Reliability of confidences, in per cent", caption, columns, rows)
+
+
+def _bin(values: Bin) -> list[str]:
+    confidence, accuracy, size = values
+    return [f"{100 * confidence:.1f}: {100 * accuracy:.1f}", f"{size:,}"]
+
+
+def _choice(systems: Sequence[ComparedSystem]) -> str:
+    """Return a sentence that names the system chosen by the development set."""
+    chosen = best_on_dev(systems)
+    if chosen is None:
+        return "No system has all seeds: dev chooses none."
+    return f"Best on dev, of the systems with all seeds: {chosen.name}."
+
+
+def _cells(system: ComparedSystem) -> list[list[str]]:
+    """Return the lines of each cell of a row."""
+    seeds = zip(system.seeds, system.test_f1.values, strict=True)
+    gain: list[str] = []
+    interval: list[str] = []
+    if system.gains is not None and system.bootstrap is not None:
+        higher = sum(value > 0 for value in system.gains.values)
+        gain = [f"{system.gains:.2f}", f"{higher} of {len(system.seeds)} seeds"]
+        low, high = (100 * (end or 0.0) for end in system.bootstrap.interval)
+        interval = [f"{low:+.2f} to {high:+.2f}"]
+    return [
+        [system.name], [f"{system.dev_f1:.2f}"], [f"{system.test_f1:.2f}"],
+        [f"{seed}: {f1:.2f}" for seed, f1 in seeds], gain, interval, [f"{system.ece:.2f}"],
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a run's model found in a split, kept beside its results: comparing runs needs no model again.
+"""Gold and predicted entities of a split, beside the results of a run: comparing runs needs no model.
 
 entities-SPLIT.json     gold, base and, if there is a global term, full: for each sentence [start, end, type]
 """
@@ -20,13 +20,13 @@ from gspen_ner.ner.predictions import Prediction
 
 
 @dataclass(frozen=True)
-class FoundEntities:
+class SplitEntities:
     """Entities of every sentence of a split.
 
     Args:
-        gold: those that there are.
-        base: those that the base model finds.
-        full: those that the model finds with its global term; None if it has none.
+        gold: gold entities.
+        base: entities that the base model predicts.
+        full: entities that the model predicts with its global term; None if it has none.
     """
 
     gold: Spans
@@ -36,8 +36,8 @@ class FoundEntities:
     @classmethod
     def of(
         cls, sentences: Sequence[TaggedSentence], predictions: Sequence[Prediction], has_term: bool
-    ) -> FoundEntities:
-        """Those of sentences with gold tags."""
+    ) -> SplitEntities:
+        """Return the entities of sentences with gold tags and of their predictions."""
         gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
         base = [[entity.span for entity in prediction.base_entities] for prediction in predictions]
         full = [[entity.span for entity in prediction.entities] for prediction in predictions]
@@ -48,28 +48,28 @@ class FoundEntities:
         write_whole(_file(folder, split), json.dumps(vars(self)) + "\n")
 
     @classmethod
-    def load(cls, folder: Path, split: str) -> FoundEntities:
-        """Read the file of a split.
+    def load(cls, folder: Path, split: str) -> SplitEntities:
+        """Return the entities of a split's file.
 
         Raises:
-            ValueError: it is not there, or not such a file.
+            ValueError: if the file is missing or holds something else.
         """
         file = _file(folder, split)
         try:
-            found = _FILE.validate_json(file.read_bytes())
+            entities = _FILE.validate_json(file.read_bytes())
         except FileNotFoundError:
             raise ValueError(f"{file}: no such file; was the run finished by this version?") from None
         except ValidationError as error:
             raise ValueError(f"{file}: not a file of entities ({error.errors()[0]['msg']})") from None
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
-        if len({len(rows) for rows in (found.gold, found.base, found.full or found.gold)}) > 1:
-            raise ValueError(f"{file}: gold and found entities must be of the same sentences")
-        return found
+        if len({len(rows) for rows in (entities.gold, entities.base, entities.full or entities.gold)}) > 1:
+            raise ValueError(f"{file}: gold and predicted entities must be of the same sentences")
+        return entities
 
 
 def _file(folder: Path, split: str) -> Path:
     return folder / f"entities-{split}.json"
 
 
-_FILE = TypeAdapter(FoundEntities)
+_FILE = TypeAdapter(SplitEntities)

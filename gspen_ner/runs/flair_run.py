@@ -16,7 +16,6 @@ from gspen_ner.hosts.flair.tagger import GSPENTagger
 from gspen_ner.hosts.flair.two_stages import FlairHost
 from gspen_ner.hosts.loading import FLAIR_FILE, find_model
 from gspen_ner.recipe import FlairRecipe, expand
-from gspen_ner.runs.models import term_entries
 from gspen_ner.runs.run import Run
 from gspen_ner.training.score_sources import SCORE_SOURCES
 
@@ -54,7 +53,7 @@ class FlairRun(Run):
         view = ChainView(tagger.label_dictionary, self.recipe.tagger.tag_format)
         if set(view.names) != set(self.corpus.labels(self.recipe.tagger.tag_format).names):
             raise ValueError(f"{base}: its tags are {', '.join(view.names)}; the training data has others")
-        terms = term_entries(self.recipe, self.corpus)
+        terms = self.corpus.term_entries(self.recipe)
         head = make_head(len(view.names), terms, self.recipe.inference.model_dump())
         training = self.recipe.term_training
         upgraded = GSPENTagger.from_sequence_tagger(tagger, head=head, freeze=training.freeze)

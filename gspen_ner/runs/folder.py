@@ -13,15 +13,17 @@ from gspen_ner.recipe import Section
 
 
 def open_folder(recipe: Section, folder: Path, resume: bool) -> None:
-    """Make a run's folder and write its recipe, or check that it is this recipe's.
+    """Create a run's folder and write its recipe, or check that the folder is a run of this recipe.
 
     Raises:
-        ValueError: if there is a run already and it is not to be resumed, or one of another recipe.
+        ValueError: if the folder holds a run that is not to be resumed, or a run of another recipe.
     """
     file = folder / "recipe.yaml"
     if file.exists():
         if not resume:
-            raise ValueError(f"{folder} holds a run already: go on with --resume, or give another --output")
+            raise ValueError(
+                f"{folder} holds a run already: continue it with --resume, or give another --output"
+            )
         if file.read_text(encoding="utf-8") != recipe.as_yaml():
             raise ValueError(f"{folder} is a run of another recipe (see {file}): resume it with that one")
         return
@@ -34,7 +36,7 @@ def open_folder(recipe: Section, folder: Path, resume: bool) -> None:
 
 
 class _RunLog(logging.FileHandler):
-    """On a full disk a line is lost silently; what the run itself cannot write is reported by the run."""
+    """A log file that loses lines silently on a full disk; the run reports what it cannot write itself."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         pass

@@ -1,6 +1,6 @@
-"""Runs with our own taggers, the BiLSTM-CNN and transformers, trained by `transformers.Trainer`.
+"""Runs with the BiLSTM-CNN or a transformer, trained by `transformers.Trainer`.
 
-A stage that was killed goes on from its last whole checkpoint and ends as an unbroken one would have.
+A stage that was killed continues from its last complete checkpoint, with the same result as an unbroken one.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+import transformers
+
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import as_dataset
-from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.trainer import StageData
 from gspen_ner.hosts.huggingface.two_stages import HuggingFaceHost
 from gspen_ner.hosts.loading import find_model
-from gspen_ner.recipe import Recipe, TransformerRecipe, expand
-from gspen_ner.runs.models import check_base, check_encoder, check_models_of, new_base, with_term
-from gspen_ner.runs.run import Results, Run
+from gspen_ner.recipe import Recipe, TrainedHere, TransformerRecipe, expand, load_recipe
+from gspen_ner.runs.run import Corpus, Results, Run
+from gspen_ner.scorers import BiLSTMCNN, Vocabulary, WordVectors
 from gspen_ner.training.score_sources import SCORE_SOURCES
 
 
@@ -60,15 +62,15 @@ class HuggingFaceRun(Run):
         sentences = [self.corpus.train[row] for row in rows]
         return new_base(self.recipe, dataclasses.replace(self.corpus, train=sentences))
 
-    def place(self, best: Path, folder: Path) -> None:
-        """Also let it decode as the recipe says."""
-        super().place(best, folder)
+    def copy_model(self, best: Path, folder: Path) -> None:
+        """Also set the decoder of the recipe."""
+        super().copy_model(best, folder)
         config = GSPENConfig.from_pretrained(folder)
         config.decoder = self.recipe.decoder
         write_whole(folder / "config.json", config.to_json_string())
 
     def finish(self, best: Path) -> Results:
-        """Also let the model's card say what it learned from, and how good it is."""
+        """Also write the data and the scores to the model's card."""
         results = super().finish(best)
         model = self.folder / "model"
         config = GSPENConfig.from_pretrained(model)
@@ -78,7 +80,7 @@ class HuggingFaceRun(Run):
         return results
 
     def _sources(self) -> dict[str, str]:
-        """Where the data came from, without the paths of this machine."""
+        """Return the source of each split, without the paths of this machine."""
         data = self.recipe.data
         named = {"train": data.train, "dev": data.dev, "test": data.test}
         return {split: _shortened(source) for split, source in named.items() if source}
@@ -89,9 +91,105 @@ def _shortened(source: str) -> str:
 
 
 def _scores(results: Results) -> dict[str, dict[str, float]]:
-    found = {}
+    scores = {}
     for split, evaluation in (("dev", results.dev), ("test", results.test)):
         if evaluation is not None:
             micro = (evaluation.full or evaluation.base).score.micro
-            found[split] = {name: getattr(micro, name) for name in ("precision", "recall", "f1")}
-    return found
+            scores[split] = {name: getattr(micro, name) for name in ("precision", "recall", "f1")}
+    return scores
+
+
+def new_base(recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
+    """Return an untrained base model."""
+    if isinstance(recipe, TransformerRecipe):
+        return _new_transformer(recipe, corpus)
+    assert isinstance(recipe, Recipe)
+    return _new_bilstm_cnn(recipe, corpus)
+
+
+def _new_bilstm_cnn(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
+    scorer, vectors = recipe.scorer, None
+    if scorer.word_vectors is not None:
+        vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
+    tokens = [sentence.tokens for sentence in corpus.train]
+    vocabulary = Vocabulary.of_sentences(tokens, vectors.words if vectors else ())
+    options = scorer.model_dump(exclude={"scheme", "word_vectors"})
+    if not recipe.structured:
+        options["transitions"] = "none"
+    labels = corpus.labels("BIO").names
+    model = GSPENForTokenClassification.from_vocabulary(vocabulary, labels, scheme=recipe.scheme, **options)
+    if vectors is not None:
+        assert isinstance(model.scorer, BiLSTMCNN)
+        model.scorer.load_vectors(vectors, vocabulary)
+    return model
+
+
+def _new_transformer(recipe: TransformerRecipe, corpus: Corpus) -> GSPENForTokenClassification:
+    name = expand(recipe.encoder)
+    transformers.logging.set_verbosity_error()  # it warns of the output layer's new weights
+    try:
+        if recipe.start == "classifier":
+            model = GSPENForTokenClassification.from_token_classifier(name)
+            _check_labels(model, corpus, name)
+            return model
+        labels = corpus.labels("BIO").names
+        return GSPENForTokenClassification.from_encoder(
+            name, labels, scheme=recipe.scheme, transitions=recipe.structured, window=recipe.window
+        )
+    except OSError as error:
+        raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
+
+
+def check_encoder(recipe: TransformerRecipe) -> None:
+    """Refuse an encoder that is missing, before anything is written."""
+    name = expand(recipe.encoder)
+    if (name[0] in "./~" or name.count("/") > 1) and not Path(name).is_dir():
+        raise ValueError(f"encoder: {name}: no such folder")
+    if Path(name).is_dir() and not Path(name, "config.json").is_file():
+        raise ValueError(f"encoder: {name}: no model here (no config.json in it)")
+    try:
+        transformers.AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
+
+
+def check_base(base: Path, recipe: TrainedHere) -> None:
+    """Refuse a base model of another system than the recipe's."""
+    needed = "struct" if recipe.structured else "unary"
+    system = load_model(base).config.system
+    if system != needed:
+        raise ValueError(f"{base}: a {system} model; {recipe.system} starts from a {needed} one")
+
+
+def check_models_of(recipe: TrainedHere) -> None:
+    """Refuse base models of folds from a run that divided its training data otherwise, or has none."""
+    scores = recipe.term_training.scores
+    if getattr(scores, "models_of", None) is None:
+        return
+    run = Path(expand(scores.models_of))
+    other = load_recipe(run / "recipe.yaml")
+    entry = "term_training.scores.models_of"
+    if not isinstance(other, TrainedHere):
+        raise ValueError(f"{entry}: {run} is the run of another host or task")
+    complete = all((run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(scores.folds))
+    if getattr(other.term_training.scores, "folds", None) != scores.folds or not complete:
+        raise ValueError(f"{entry}: expected the models of {scores.folds} folds in {run}, which lacks some")
+    for name in ("seed", "data", "system", "scheme"):
+        if getattr(other, name) != getattr(recipe, name):
+            raise ValueError(f"{entry}: the run in {run} differs from this one in its {name}")
+
+
+def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
+    """Return the base model with a term that changes nothing yet."""
+    old = load_model(base)
+    _check_labels(old, corpus, base)
+    model = old.with_terms(corpus.term_entries(recipe), recipe.inference.model_dump(mode="json"))
+    return model.freeze() if recipe.term_training.freeze == "base" else model
+
+
+def _check_labels(model: GSPENForTokenClassification, corpus: Corpus, name: str | Path) -> None:
+    wanted = corpus.labels("BIO").names
+    if set(model.bio.names) != set(wanted):
+        raise ValueError(
+            f"{name}: its labels are {', '.join(model.bio.names)}; the training data has {', '.join(wanted)}"
+        )

@@ -19,17 +19,17 @@ class OverSeeds:
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """Mean over seeds."""
         return statistics.fmean(self.values)
 
     @property
     def median(self) -> float:
-        """Over seeds."""
+        """Median over seeds."""
         return statistics.median(self.values)
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation over seeds; one seed has none."""
+        """Standard deviation over seeds; None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A document that the global term mended, to look at after training."""
+"""A document that the global term corrected, shown after training."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.metrics import compare_errors
 from gspen_ner.ner.predictions import Prediction
 from gspen_ner.recipe import Experiment
-from gspen_ner.runs.corpus import Corpus
+from gspen_ner.runs.run import Corpus
 
 MOST_DOCUMENTS = 200
 
 
 def showcase(recipe: Experiment, folder: Path) -> Iterator[Text]:
-    """The document with most errors fixed and none made, before and after; nothing if there is none."""
+    """Yield the document with most errors fixed and no new one, before and after, if there is one."""
     tagger = load_tagger(folder)
     if tagger.system not in ("spen", "gspen"):
         return
@@ -30,19 +30,19 @@ def showcase(recipe: Experiment, folder: Path) -> Iterator[Text]:
         documents.setdefault(sentence.document, []).append(sentence)
     some = list(documents.values())[:MOST_DOCUMENTS]
     sentences = [sentence for document in some for sentence in document]
-    found = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
     by_document: dict[int, list[tuple[TaggedSentence, Prediction]]] = {}
-    for sentence, prediction in zip(sentences, found, strict=True):
+    for sentence, prediction in zip(sentences, predictions, strict=True):
         by_document.setdefault(sentence.document, []).append((sentence, prediction))
-    mended = max(by_document.values(), key=_mended)
-    if _mended(mended) > 0:
-        yield Text("\nA document that the global term mended (✗ is what its base model said):\n")
-        for sentence, prediction in mended:
+    corrected = max(by_document.values(), key=_fixed)
+    if _fixed(corrected) > 0:
+        yield Text("\nA document that the global term corrected (✗ marks predictions of its base model):\n")
+        for sentence, prediction in corrected:
             yield _line(sentence, prediction)
 
 
-def _mended(document: list[tuple[TaggedSentence, Prediction]]) -> int:
-    """Errors fixed; 0 if one was made."""
+def _fixed(document: list[tuple[TaggedSentence, Prediction]]) -> int:
+    """Return the number of errors fixed; 0 if there is a new one."""
     gold = [spans_of_tags(sentence.tags, "BIO") for sentence, _ in document]
     before, after = (
         [[entity.span for entity in row] for row in rows]
@@ -53,7 +53,7 @@ def _mended(document: list[tuple[TaggedSentence, Prediction]]) -> int:
 
 
 def _line(sentence: TaggedSentence, prediction: Prediction) -> Text:
-    """A sentence with its entities, and what the base model said where it said something else."""
+    """Return a sentence with its entities, and those of the base model where they differ."""
     after = {entity.span.start: entity for entity in prediction.entities}
     wrong = {e.span.start: e for e in prediction.base_entities if e.span not in _spans(prediction.entities)}
     line = Text("  ")
@@ -65,11 +65,8 @@ def _line(sentence: TaggedSentence, prediction: Prediction) -> Text:
         if position in wrong:
             line.append(f" ✗{wrong[position].span.type}", style="red")
         if entity is not None:
-            style = (
-                "green"
-                if position in wrong or entity.span not in _spans(prediction.base_entities)
-                else "cyan"
-            )
+            is_new = position in wrong or entity.span not in _spans(prediction.base_entities)
+            style = "green" if is_new else "cyan"
             line.append(f" {entity.span.type} {entity.probability:.2f}", style=style)
         line.append(" ")
         position = end

@@ -1,4 +1,4 @@
-"""Evaluations and results as tables for people."""
+"""Evaluations and results as tables."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ FULL_NAMES = {"spen": "SPEN", "gspen": "CRF + GSPEN"}
 
 
 def system_names(system: str) -> list[str]:
-    """What a system's base model and, if it has a global term, the whole are called."""
+    """Return the names of a system's base model and, if it has a global term, of the whole."""
     return [BASE_NAMES[system], *([FULL_NAMES[system]] if system in FULL_NAMES else [])]
 
 
 def evaluation_table(evaluation: Evaluation, system: str, title: str) -> Table:
-    """Precision, recall and F1 per type and over all, the base model beside the whole."""
+    """Return precision, recall and F1 of each type and of all, of the base model and of the whole."""
     table = _table(title, "type", "entities")
     systems = _systems(evaluation, system)
     for name, _ in systems:
         for column in ("P", "R", "F1"):
             table.add_column(f"{name}\n{column}", justify="right")
-    types = sorted({kind for _, assessment in systems for kind in assessment.score.types})
-    for kind in [*types, None]:
-        scores = [a.score.micro if kind is None else a.score.types.get(kind) for _, a in systems]
+    types = sorted({type_ for _, assessment in systems for type_ in assessment.score.types})
+    for type_ in [*types, None]:
+        scores = [a.score.micro if type_ is None else a.score.types.get(type_) for _, a in systems]
         cells = [
             cell
             for s in scores
             for cell in ([f"{100 * value:.2f}" for value in (s.precision, s.recall, s.f1)] if s else [""] * 3)
         ]
-        if kind is None:
+        if type_ is None:
             table.add_section()
         support = next((str(s.support) for s in scores if s), "0")
-        table.add_row(kind or "all (micro)", support, *cells)
+        table.add_row(type_ or "all (micro)", support, *cells)
     return table
 
 
 def evaluation_summary(evaluation: Evaluation, system: str) -> Iterator[str]:
-    """What the table does not show, in sentences."""
+    """Yield sentences about what the table does not show."""
     for name, assessment in _systems(evaluation, system):
         yield (
             f"{name}: {100 * assessment.exact_match:.2f} % of {evaluation.sentences} sentences without an "
@@ -58,7 +58,7 @@ def evaluation_summary(evaluation: Evaluation, system: str) -> Iterator[str]:
 
 
 def results_table(results: Sequence[Results], title: str) -> Table:
-    """F1 on dev and test; of several trials, the mean with its standard deviation."""
+    """Return F1 on dev and test; of several trials, the mean with its standard deviation."""
     table = _table(title, "system", "seed" if len(results) == 1 else "trials")
     for column in ("dev F1", "test F1", "s/epoch"):
         table.add_column(column, justify="right")
@@ -74,7 +74,7 @@ def results_table(results: Sequence[Results], title: str) -> Table:
 
 
 def trials_table(results: Sequence[Results], title: str) -> Table:
-    """Every trial by itself: base model and whole, side by side."""
+    """Return F1 of the base model and of the whole for every trial."""
     table = _table(title, "seed")
     for name in system_names(results[0].system):
         for column in ("dev F1", "test F1"):
@@ -115,10 +115,10 @@ def _mean(values: Sequence[float | None]) -> str:
 
 
 def _systems(evaluation: Evaluation, system: str) -> list[tuple[str, Assessment]]:
-    found = [(BASE_NAMES[system], evaluation.base)]
+    systems = [(BASE_NAMES[system], evaluation.base)]
     if evaluation.full is not None:
-        found.append((FULL_NAMES[system], evaluation.full))
-    return found
+        systems.append((FULL_NAMES[system], evaluation.full))
+    return systems
 
 
 def _table(title: str, *columns: str) -> Table:

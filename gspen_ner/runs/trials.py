@@ -1,4 +1,4 @@
-"""The runs of a recipe: their folder, one run a seed, of which the worst are dropped, and the best."""
+"""The runs of a recipe: one run a seed, of which the worst are dropped, and the best of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_run(recipe: AnyRecipe, folder: Path) -> Run:
-    """The run of a recipe in its host."""
+    """Return the run of a recipe in its host."""
     if isinstance(recipe, FlairRecipe):
         from gspen_ner.runs.flair_run import FlairRun  # Flair is an extra, and slow to import
 
@@ -28,7 +28,7 @@ def make_run(recipe: AnyRecipe, folder: Path) -> Run:
 
 
 def make_runs(recipe: AnyRecipe, folder: Path) -> list[Run]:
-    """The runs of a recipe, one a trial; reads their data, writes nothing."""
+    """Return the runs of a recipe, one for each trial; reads their data, writes nothing."""
     if recipe.trials == 1:
         return [make_run(recipe, folder)]
     return [
@@ -38,9 +38,9 @@ def make_runs(recipe: AnyRecipe, folder: Path) -> list[Run]:
 
 
 def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
-    """Train all runs; base models first, so that the worst can be dropped before their terms are trained.
+    """Train all runs: base models first, so that the worst can be dropped before their terms are trained.
 
-    Of several processes that train together, only the main one has results.
+    Of several processes that train together, only the main one returns results.
     """
     bases = {}
     for number, run in enumerate(runs, 1):
@@ -60,9 +60,9 @@ def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
 
 
 def gather(folder: Path, runs: Sequence[Run], results: Sequence[Results]) -> None:
-    """Put the results of all trials, and the model that is best on dev, into the folder of the whole."""
+    """Write the results of all trials, and the model that is best on dev, to the folder of the whole."""
     best = max(results, key=lambda result: (result.dev.full or result.dev.base).score.f1)
-    place = next(run.folder for run in runs if run.recipe.seed == best.seed)
-    write_folder(folder / "model", lambda new: shutil.copytree(place / "model", new, dirs_exist_ok=True))
+    run = next(run for run in runs if run.recipe.seed == best.seed)
+    write_folder(folder / "model", lambda new: shutil.copytree(run.folder / "model", new, dirs_exist_ok=True))
     entries = [asdict(result) for result in results]
     write_whole(folder / "results.json", json.dumps(entries, indent=2) + "\n")

@@ -22,8 +22,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, Taggi
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer
 from gspen_ner.polytopes import Chain
 from gspen_ner.recipe import Recipe, load_recipe
-from gspen_ner.runs.huggingface_run import HuggingFaceRun
-from gspen_ner.runs.models import new_base, with_term
+from gspen_ner.runs.huggingface_run import HuggingFaceRun, new_base, with_term
 from gspen_ner.scorers.bilstm_cnn import BiLSTMCNN, padded
 from gspen_ner.training import Plain
 from recipes.bench.timing import Row, Targets, take_rounds

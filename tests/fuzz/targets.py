@@ -24,7 +24,7 @@ from gspen_ner.ner.plain_text import read_untagged
 from gspen_ner.ner.sources import read_source
 from gspen_ner.recipe import load_recipe
 from gspen_ner.report.ner.statistics import read_curves
-from gspen_ner.runs.entities_file import FoundEntities
+from gspen_ner.runs.entities_file import SplitEntities
 from gspen_ner.runs.run import read_results
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
 from recipes.multilabel.arff import read_binary_arff, read_label_names
@@ -246,7 +246,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
         "entities": Target(
             "entities-dev.json",
             [json.dumps(ENTITIES).encode()],
-            lambda file: FoundEntities.load(file.parent, "dev"),
+            lambda file: SplitEntities.load(file.parent, "dev"),
             6,
         ),
         "configurations": Target(

@@ -9,7 +9,7 @@ import pytest
 from gspen_ner.labels import Span
 from gspen_ner.ner.intervals import paired_gain
 from gspen_ner.runs.comparison import best_on_dev, compare_runs
-from gspen_ner.runs.entities_file import FoundEntities
+from gspen_ner.runs.entities_file import SplitEntities
 from gspen_ner.runs.run import read_results
 from tests.tiny import gspen_ner, train
 
@@ -108,16 +108,16 @@ def test_a_run_without_its_base_among_the_others_is_refused(runs):
 
 def test_base_models_that_differ_are_refused(runs, tmp_path):
     other = copied(runs[0], tmp_path)
-    found = FoundEntities.load(other, "test")
-    FoundEntities(found.gold, [[Span(0, 9, "X")] for _ in found.base], None).save(other, "test")
+    found = SplitEntities.load(other, "test")
+    SplitEntities(found.gold, [[Span(0, 9, "X")] for _ in found.base], None).save(other, "test")
     with pytest.raises(ValueError, match="two base models that differ with seed 1"):
         compare_runs([*runs, other])
 
 
 def test_other_test_data_is_refused(runs, tmp_path):
     other = copied(runs[3], tmp_path)
-    found = FoundEntities.load(other, "test")
-    FoundEntities([[Span(0, 1, "PER")] for _ in found.gold], found.base, None).save(other, "test")
+    found = SplitEntities.load(other, "test")
+    SplitEntities([[Span(0, 1, "PER")] for _ in found.gold], found.base, None).save(other, "test")
     with pytest.raises(ValueError, match="tested on other data"):
         compare_runs([runs[0], other])
 
@@ -144,7 +144,7 @@ def test_damaged_runs_are_refused(runs, tmp_path, name, content, message):
 
 def test_found_entities_are_those_of_the_results(runs):
     for run in runs:
-        entities, results = FoundEntities.load(run, "dev"), json.loads((run / "results.json").read_text())
+        entities, results = SplitEntities.load(run, "dev"), json.loads((run / "results.json").read_text())
         assert (entities.full is None) == (results["dev"]["full"] is None)
         right = sum(len(set(g) & set(f)) for g, f in zip(entities.gold, entities.base, strict=True))
         total = sum(map(len, entities.gold)) + sum(map(len, entities.base))

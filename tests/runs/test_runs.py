@@ -147,7 +147,7 @@ class TestAnOpenedFolder:
 
     def test_with_a_run_needs_resume(self, done):
         changes = {"system": "unary", "base_training": {"epochs": 1}}
-        self.refused(done, message="holds a run already: go on with --resume", **changes)
+        self.refused(done, message="holds a run already: continue it with --resume", **changes)
 
     def test_of_another_recipe_is_refused(self, done):
         changes = {"system": "unary", "base_training": {"epochs": 2}}
