@@ -69,6 +69,21 @@ def test_a_mirror_step_is_the_exact_proximal_step(temperature):
         torch.testing.assert_close(state.marginals.nodes[present], logits.softmax(-1)[present])
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
+def test_harmonic_steps_average_the_targets(temperature):
+    solver = FrankWolfe("harmonic")
+    problem = solver.prepare(objective(random_mlp(3.0), temperature))
+    state, targets = solver.init(problem), []
+    for number in (1, 2, 3):
+        slope = problem.linear + problem.term_value_and_grad(state.marginals)[1]
+        if temperature > 0:
+            targets.append(problem.polytope.marginals(slope * (1 / temperature)).nodes)
+        else:
+            targets.append(problem.polytope.maximiser(slope).nodes)
+        state = solver.step(problem, state, number)
+        torch.testing.assert_close(state.marginals.nodes, torch.stack(targets).mean(0))
+
+
 @pytest.mark.parametrize("strength", [3.0, -3.0, -30.0])
 @pytest.mark.parametrize("solver", MONOTONE, ids=repr)
 def test_documents_rise_as_a_whole(solver, strength):
