@@ -52,7 +52,7 @@ def test_a_mistyped_command_is_corrected():
 
 
 def test_version_of_the_installed_command():
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "gspen_ner.cli", "--version"], capture_output=True, text=True
     )
-    assert found.stdout == f"gspen-ner {__version__}\n"
+    assert process.stdout == f"gspen-ner {__version__}\n"

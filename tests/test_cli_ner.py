@@ -194,8 +194,8 @@ class TestEvaluate:
 
     def test_json_holds_the_figures_of_the_run(self, trained, tmp_path):
         run("evaluate", trained, "newswire:5:3", "--json", tmp_path / "scores.json")
-        found = json.loads((tmp_path / "scores.json").read_text())
-        assert found == json.loads((trained / "results.json").read_text())["test"]
+        scores = json.loads((tmp_path / "scores.json").read_text())
+        assert scores == json.loads((trained / "results.json").read_text())["test"]
 
     def test_a_run_and_its_model_are_the_same(self, trained, corpus):
         outputs = [run("evaluate", folder, corpus).output for folder in (trained, trained / "model")]
@@ -262,8 +262,8 @@ class TestEvaluate:
         refused("evaluate", tmp_path, corpus, message="not a model that can be read")
 
     def test_a_place_that_cannot_be_written_is_refused_at_once(self, trained, tmp_path):
-        place = tmp_path / "none" / "scores.json"
-        refused("evaluate", trained, "newswire:1:1", "--json", place, message="is not a directory", code=2)
+        file = tmp_path / "none" / "scores.json"
+        refused("evaluate", trained, "newswire:1:1", "--json", file, message="is not a directory", code=2)
         refused("evaluate", trained, "newswire:1:1", "--json", tmp_path, message="is a directory", code=2)
 
 
@@ -293,9 +293,9 @@ class TestPredict:
         assert any(tag != "O" for _, _, tag in columns)
 
     def test_json_lines_say_where_what_is(self, trained):
-        found = entries(run("predict", trained, "-", "--format", "jsonl", text=TEXT).output)
-        assert [entry["document"] for entry in found] == [0, 0, 1]
-        for entry in found:
+        predicted = entries(run("predict", trained, "-", "--format", "jsonl", text=TEXT).output)
+        assert [entry["document"] for entry in predicted] == [0, 0, 1]
+        for entry in predicted:
             assert len(entry["tokens"]) == len(entry["tags"])
             for entity in entry["entities"]:
                 assert entity["text"] == " ".join(entry["tokens"][entity["start"] : entity["end"]])
@@ -305,8 +305,10 @@ class TestPredict:
             assert "k_best" not in entry
 
     def test_k_best_come_with_falling_probabilities(self, trained):
-        found = entries(run("predict", trained, "-", "--format", "jsonl", "--k-best", 4, text=TEXT).output)
-        for entry in found:
+        predicted = entries(
+            run("predict", trained, "-", "--format", "jsonl", "--k-best", 4, text=TEXT).output
+        )
+        for entry in predicted:
             chances = [labelling["probability"] for labelling in entry["k_best"]]
             assert len(chances) == 4
             assert chances == sorted(chances, reverse=True)
@@ -325,8 +327,10 @@ class TestPredict:
     def test_a_page_shows_entities_and_escapes_what_users_type(self, trained, tmp_path):
         text = TEXT + "\n<script>alert('x')</script> & Graz <b>won</b>\n"
         jsonl = json.dumps({"tokens": ["<script>alert(1)</script>", "Graz", "&amp;", '"><img src=x>']})
-        for source, kind in ((text, "text"), (jsonl, "jsonl")):
-            written = run("predict", trained, "-", "--format", "html", "--input", kind, text=source).output
+        for source, file_format in ((text, "text"), (jsonl, "jsonl")):
+            written = run(
+                "predict", trained, "-", "--format", "html", "--input", file_format, text=source
+            ).output
             page = Page(written)
             assert not {"script", "b", "img"} & set(page.tags)
             assert "script" in page.text
@@ -371,7 +375,7 @@ class TestPredict:
         (tmp_path / "turned.conll").write_text(
             re.sub(r"^(?!-DOCSTART-)(\S+) (\S+)$", r"\2 \1", corpus.read_text(), flags=re.MULTILINE)
         )
-        found = [
+        results = [
             run("predict", trained, corpus),
             run("predict", trained, "-", text=corpus.read_text()),
             run("predict", trained, tmp_path / "bare.jsonl"),
@@ -379,8 +383,8 @@ class TestPredict:
             run("predict", trained, tmp_path / "turned.conll", "--token-column", 1),
             run("predict", trained, "-", "--input", "jsonl", text=(tmp_path / "bare.jsonl").read_text()),
         ]
-        assert len({result.output for result in found}) == 1
-        assert found[0].output.count("-DOCSTART-") == 3
+        assert len({result.output for result in results}) == 1
+        assert results[0].output.count("-DOCSTART-") == 3
 
     def test_json_lines_on_standard_input_are_recognised(self, trained):
         source = json.dumps({"tokens": ["Graz", "won"]})
@@ -450,8 +454,8 @@ class TestPredict:
         refused("predict", trained, tmp_path / "latin.txt", message="not UTF-8 text")
 
     def test_an_output_that_cannot_be_written_is_refused_at_once(self, trained, tmp_path):
-        place = tmp_path / "none" / "x.conll"
-        refused("predict", trained, "-", "--output", place, message="is not a directory", code=2, text=TEXT)
+        file = tmp_path / "none" / "x.conll"
+        refused("predict", trained, "-", "--output", file, message="is not a directory", code=2, text=TEXT)
         refused("predict", trained, "-", "--output", tmp_path, message="is a directory", code=2, text=TEXT)
         assert not list(tmp_path.iterdir())
         assert not tmp_path.with_name(tmp_path.name + ".new").exists()
@@ -474,10 +478,10 @@ class TestDescribe:
         )
         output = run("data", "describe", tmp_path / "x.conll", "--json", tmp_path / "x.json").output
         assert "x.conll: 2 sentences, 5 tokens, documents: 1, scheme BIO" in re.sub(r"\s+", " ", output)
-        found = json.loads((tmp_path / "x.json").read_text())
-        assert (found["sentences"], found["tokens"], found["documents"]) == (2, 5, 1)
-        assert found["types"]["LOC"]["entities"] == 2
-        assert found["types"]["LOC"]["longest"] == 2
+        counts = json.loads((tmp_path / "x.json").read_text())
+        assert (counts["sentences"], counts["tokens"], counts["documents"]) == (2, 5, 1)
+        assert counts["types"]["LOC"]["entities"] == 2
+        assert counts["types"]["LOC"]["longest"] == 2
 
     def test_a_source_is_shown_as_it_was_typed(self):
         assert run("data", "describe", "newswire:100:7").output.startswith("newswire:100:7: ")
@@ -485,8 +489,8 @@ class TestDescribe:
     def test_types_are_shown_as_they_were_typed(self, tmp_path):
         (tmp_path / "x.conll").write_text("Rome B-[red]\nwon B-[/b]\nGraz B-:smile:\n")
         output = run("data", "describe", tmp_path / "x.conll").output
-        for kind in ("[red]", "[/b]", ":smile:"):
-            assert kind in output
+        for markup in ("[red]", "[/b]", ":smile:"):
+            assert markup in output
 
     @pytest.mark.parametrize(
         ("content", "message"),

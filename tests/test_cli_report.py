@@ -46,8 +46,8 @@ def test_it_is_report_html_if_not_told_where(trained, tmp_path, monkeypatch):
 
 def test_a_run_is_reported_on_its_own_test_data(trained, tmp_path):
     named = load_recipe(trained / "recipe.yaml").data.test
-    for place, data in (("own.html", []), ("named.html", [named])):
-        run("report", trained, *data, "-o", tmp_path / place)
+    for name, data in (("own.html", []), ("named.html", [named])):
+        run("report", trained, *data, "-o", tmp_path / name)
     assert (tmp_path / "own.html").read_text() == (tmp_path / "named.html").read_text()
 
 
@@ -96,8 +96,8 @@ def test_a_torn_log_is_refused(trained, tmp_path):
 
 
 def test_places_that_cannot_be_written_are_refused_at_once(trained, tmp_path):
-    place = tmp_path / "none" / "x.html"
-    refused("report", trained, "newswire:1:1", "-o", place, message="is not a directory", code=2)
+    file = tmp_path / "none" / "x.html"
+    refused("report", trained, "newswire:1:1", "-o", file, message="is not a directory", code=2)
     refused("report", trained, "newswire:1:1", "-o", tmp_path, message="is a directory", code=2)
 
 

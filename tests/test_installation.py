@@ -13,9 +13,9 @@ from tests.tiny import gspen_ner
 def doctor(expected=0):
     result = gspen_ner("doctor", "--json")
     assert result.exit_code == expected, result.output
-    found = json.loads(result.output)
-    assert found["healthy"] == (expected == 0)
-    return {(check["group"], check["name"]): check for check in found["checks"]}
+    report = json.loads(result.output)
+    assert report["healthy"] == (expected == 0)
+    return {(check["group"], check["name"]): check for check in report["checks"]}
 
 
 @pytest.fixture

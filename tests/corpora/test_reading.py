@@ -23,18 +23,18 @@ OBJECTS = [
 ]
 
 
-def write(folder, kind):
+def write(folder, file_format):
     """The same few rows in some kind of file."""
-    file = folder / f"corpus.{ {'text': 'txt'}.get(kind, kind) }"
-    if kind == "parquet":
+    file = folder / f"corpus.{ {'text': 'txt'}.get(file_format, file_format) }"
+    if file_format == "parquet":
         rows = [
             {"id": n, "text": row.get("text"), "document": row["document"]} for n, row in enumerate(OBJECTS)
         ]
         pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=2)
-    elif kind == "jsonl":
+    elif file_format == "jsonl":
         file.write_text("\n".join(json.dumps(row) for row in OBJECTS) + "\n\n", encoding="utf-8")
     else:
-        file.write_text(TEXT if kind == "text" else CONLL, encoding="utf-8", newline="")
+        file.write_text(TEXT if file_format == "text" else CONLL, encoding="utf-8", newline="")
     return file
 
 
@@ -44,7 +44,7 @@ def all_rows(file):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "documents"),
+    ("file_format", "words", "documents"),
     [
         ("text", ["Halden left.", "Rome won. Paris lost!", "Über Graz 😀.", "Next"], [0, 0, 1, 2]),
         ("conll", [["Halden", "left"], ["Rome"], ["Graz"]], [0, 0, 1]),
@@ -52,18 +52,18 @@ def all_rows(file):
         ("parquet", ["Halden left. Rome won.", "", "", "", ""], [0, 0, 1, 2, 3]),
     ],
 )
-def test_rows_and_documents_of_every_kind(kind, words, documents, tmp_path):
-    (file,) = open_corpus(write(tmp_path, kind), kind, Columns())
-    assert format_of(file) == kind
+def test_rows_and_documents_of_every_kind(file_format, words, documents, tmp_path):
+    (file,) = open_corpus(write(tmp_path, file_format), file_format, Columns())
+    assert format_of(file) == file_format
     rows = all_rows(file)
     assert list(rows.words) == words
     assert [position.document for position in rows.positions] == documents
 
 
-@pytest.mark.parametrize("kind", ["text", "conll", "jsonl", "parquet"])
+@pytest.mark.parametrize("file_format", ["text", "conll", "jsonl", "parquet"])
 @pytest.mark.parametrize("part_rows", [1, 2])
-def test_parts_hold_every_row_once_and_cut_no_document(kind, part_rows, tmp_path):
-    (file,) = open_corpus(write(tmp_path, kind), kind, Columns())
+def test_parts_hold_every_row_once_and_cut_no_document(file_format, part_rows, tmp_path):
+    (file,) = open_corpus(write(tmp_path, file_format), file_format, Columns())
     expected = all_rows(file)
     plan = make_plan([file], part_rows, 100)
     assert plan.cuts == 0
@@ -163,17 +163,17 @@ def test_tables_that_are_torn(sound, broken, message, tmp_path):
     pq.write_table(pa.table({"text": ["a"] * 97}), file)
     content = file.read_bytes()
     pieces = content.split(sound)
-    said = []
-    for place in range(1, len(pieces)):
-        file.write_bytes(sound.join(pieces[:place]) + broken + sound.join(pieces[place:]))
+    messages = []
+    for index in range(1, len(pieces)):
+        file.write_bytes(sound.join(pieces[:index]) + broken + sound.join(pieces[index:]))
         try:
             table = open_corpus(file, "auto", Columns())[0]
             for part in make_plan([table], 10, 10).parts:
                 table.read(part.start, part.stop)
         except ValueError as error:
-            said.append(str(error))
-    assert all(text.startswith(str(file)) for text in said)
-    assert any(message in text for text in said)
+            messages.append(str(error))
+    assert all(text.startswith(str(file)) for text in messages)
+    assert any(message in text for text in messages)
 
 
 def test_a_folder_is_read_in_the_order_of_names(tmp_path):

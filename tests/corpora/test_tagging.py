@@ -80,9 +80,9 @@ def test_rows_stay_as_they_were_and_get_what_predict_says(model, corpus, tmp_pat
     lines, before = lines_of(tmp_path / "out"), corpus.read_text().splitlines()
     assert len(list((tmp_path / "out").glob("part-*"))) > 3
     assert all(line.startswith(old[:-1]) for line, old in zip(lines, before, strict=True))
-    found = [[tuple(entity.values()) for entity in json.loads(line)["entities"]] for line in lines]
-    assert found == expected_entities(model)
-    assert sum(map(len, found)) > 10
+    predicted = [[tuple(entity.values()) for entity in json.loads(line)["entities"]] for line in lines]
+    assert predicted == expected_entities(model)
+    assert sum(map(len, predicted)) > 10
 
 
 def test_parquet_keeps_its_schema(model, tmp_path):
@@ -91,18 +91,27 @@ def test_parquet_keeps_its_schema(model, tmp_path):
         "n": pa.array(range(len(SENTENCES)), pa.uint8()),
         "url": [f"http://{s.document}" for s in SENTENCES],
     }
-    table = pa.table(columns).replace_schema_metadata({"made": "today"})
+    table = pa.table(columns).replace_schema_metadata({"written": "today"})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=7)
-    options = ("--column", "body", "--document-column", "url", "--entities-column", "found", "--part-rows", 9)
+    options = (
+        "--column",
+        "body",
+        "--document-column",
+        "url",
+        "--entities-column",
+        "predicted",
+        "--part-rows",
+        9,
+    )
     run(model, tmp_path / "in.parquet", tmp_path / "out", *options)
     run(model, tmp_path / "in.parquet", tmp_path / "one.parquet", *options)
     one, parts = pq.read_table(tmp_path / "one.parquet"), pyarrow.dataset.dataset(tmp_path / "out").to_table()
     assert one.equals(parts)
-    assert one.drop_columns(["found"]).equals(table)
-    assert one.schema.metadata == {b"made": b"today"}
-    for body, found in zip(one["body"].to_pylist(), one["found"].to_pylist(), strict=True):
-        assert all(body[entity["start"] : entity["end"]] == entity["text"] for entity in found)
-    assert len([entity for found in one["found"].to_pylist() for entity in found]) > 10
+    assert one.drop_columns(["predicted"]).equals(table)
+    assert one.schema.metadata == {b"written": b"today"}
+    for body, predicted in zip(one["body"].to_pylist(), one["predicted"].to_pylist(), strict=True):
+        assert all(body[entity["start"] : entity["end"]] == entity["text"] for entity in predicted)
+    assert len([entity for predicted in one["predicted"].to_pylist() for entity in predicted]) > 10
     assert not (tmp_path / "one.parquet.parts").exists()
 
 
@@ -116,15 +125,18 @@ def test_plain_text_becomes_json_lines(model, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("kind", ["txt", "jsonl", "parquet"])
-def test_nothing_gives_nothing(model, tmp_path, kind):
-    file, output = tmp_path / f"in.{kind}", tmp_path / f"out.{'parquet' if kind == 'parquet' else 'jsonl'}"
-    if kind == "parquet":
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "parquet"])
+def test_nothing_gives_nothing(model, tmp_path, suffix):
+    file, output = (
+        tmp_path / f"in.{suffix}",
+        tmp_path / f"out.{'parquet' if suffix == 'parquet' else 'jsonl'}",
+    )
+    if suffix == "parquet":
         pq.write_table(pa.table({"text": pa.array([], pa.string())}), file)
     else:
         file.write_text("")
     assert "0 rows" in run(model, file, output)
-    if kind == "parquet":
+    if suffix == "parquet":
         assert pq.read_table(output).schema.names == ["text", "entities"]
     else:
         assert output.read_text() == ""

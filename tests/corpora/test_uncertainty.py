@@ -19,9 +19,9 @@ def everything(scored):
     for row, length in enumerate(scored.chain.lengths.tolist()):
         nodes, edges = theta.nodes[row].double(), theta.edges[row].double()
         paths = torch.tensor(list(itertools.product(range(nodes.shape[1]), repeat=length)))
-        scores = sum(nodes[place, paths[:, place]] for place in range(length))
-        for place in range(length - 1):
-            scores = scores + edges[place, paths[:, place], paths[:, place + 1]]
+        scores = sum(nodes[position, paths[:, position]] for position in range(length))
+        for position in range(length - 1):
+            scores = scores + edges[position, paths[:, position], paths[:, position + 1]]
         yield scores.softmax(0)
 
 
@@ -31,20 +31,20 @@ def test_against_all_labellings(system):
     tagger = Tagger(stir(model, 3.0) if system in ("gspen", "spen") else model)
     (scored,) = tagger.scores(SENTENCES, [0, 0, 0])
     some = [SENTENCES[row] for row in scored.rows]
-    found = predictions_of(some, scored.without_base(), tagger.labels, 0)
+    predictions = predictions_of(some, scored.without_base(), tagger.labels, 0)
     chances = [p.sort(descending=True).values for p in everything(scored)]
     entropies = [-(p[p > 0] * p[p > 0].log()).sum().item() for p in chances]
-    assert uncertainties(scored, found, "entropy") == pytest.approx(entropies, rel=1e-4)
+    assert uncertainties(scored, predictions, "entropy") == pytest.approx(entropies, rel=1e-4)
     each = [entropy / len(tokens) for entropy, tokens in zip(entropies, some, strict=True)]
-    assert uncertainties(scored, found, "entropy", per_token=True) == pytest.approx(each, rel=1e-4)
+    assert uncertainties(scored, predictions, "entropy", per_token=True) == pytest.approx(each, rel=1e-4)
     margins = [1 - (p[0] - p[1]).item() for p in chances]
-    assert uncertainties(scored, found, "margin") == pytest.approx(margins, abs=1e-5)
+    assert uncertainties(scored, predictions, "margin") == pytest.approx(margins, abs=1e-5)
     least = [
         1 - min((e.probability for e in one.entities), default=p[0].item())
-        for one, p in zip(found, chances, strict=True)
+        for one, p in zip(predictions, chances, strict=True)
     ]
-    assert uncertainties(scored, found, "span") == pytest.approx(least, abs=1e-5)
+    assert uncertainties(scored, predictions, "span") == pytest.approx(least, abs=1e-5)
     with pytest.raises(ValueError, match="per_token needs the measure entropy"):
-        uncertainties(scored, found, "margin", per_token=True)
+        uncertainties(scored, predictions, "margin", per_token=True)
     with pytest.raises(ValueError, match="measure must be one of entropy, margin, span, got 'spam'"):
-        uncertainties(scored, found, "spam")
+        uncertainties(scored, predictions, "spam")

@@ -17,23 +17,23 @@ CHANGES = {"base_training": {"epochs": 3, "average": 0.5}, "system": "struct", "
 @pytest.fixture
 def disk(tmp_path):
     """A small disk of its own: a function that mounts it, of a size."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    folder = tmp_path / "disk"
+    folder.mkdir()
     mounted = []
 
     def mount(options):
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
         if (
             shutil.which("mount") is None
             or subprocess.run(command, capture_output=True, check=False).returncode
         ):
             pytest.skip("only root can mount a disk")
-        mounted.append(place)
-        return place
+        mounted.append(folder)
+        return folder
 
     yield mount
     for _ in mounted:
-        subprocess.run(["umount", "-l", str(place)], check=False)
+        subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
 def said_in_a_line(result, message):

@@ -16,20 +16,20 @@ def targets(tmp_path_factory):
 def test_broken_files_are_read_or_refused(targets, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     shares = sum(target.share for target in targets.values())
-    found = []
+    messages = []
     with memory_limit():
-        for place, (name, target) in enumerate(targets.items()):
-            folder = tmp_path / str(place)
+        for index, (name, target) in enumerate(targets.items()):
+            folder = tmp_path / str(index)
             folder.mkdir()
             for number in range(max(3, round(INPUTS * target.share / shares))):
                 message = check(target, name, 1, number, folder)
-                found += [] if message is None else [f"{name} {number}: {message}"]
-    assert not found
+                messages += [] if message is None else [f"{name} {number}: {message}"]
+    assert not messages
 
 
 def test_sound_files_are_read(targets, tmp_path):
-    for place, target in enumerate(targets.values()):
-        folder = tmp_path / str(place)
+    for number, target in enumerate(targets.values()):
+        folder = tmp_path / str(number)
         folder.mkdir()
         for content in target.valid:
             for name, other in {**target.others, target.file: content}.items():

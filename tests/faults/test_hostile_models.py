@@ -28,11 +28,11 @@ class Payload:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
     """Folders of a BiLSTM-CNN and of a transformer."""
-    place = tmp_path_factory.mktemp("sound")
-    make_model("gspen").save_pretrained(place / "words")
-    encoder = save_encoder(place / "encoder")
-    GSPENForTokenClassification.from_encoder(encoder, NAMES).save_pretrained(place / "pieces")
-    return place
+    folder = tmp_path_factory.mktemp("sound")
+    make_model("gspen").save_pretrained(folder / "words")
+    encoder = save_encoder(folder / "encoder")
+    GSPENForTokenClassification.from_encoder(encoder, NAMES).save_pretrained(folder / "pieces")
+    return folder
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_another_version_or_entries_that_do_harm(entries, message, words):
 
 
 @pytest.mark.parametrize(
-    ("kind", "section", "key", "value"),
+    ("model", "section", "key", "value"),
     [
         ("words", "scorer", "hidden", 10**12),
         ("words", "scorer", "word_size", 10**6),
@@ -148,8 +148,8 @@ def test_another_version_or_entries_that_do_harm(entries, message, words):
         ("pieces", "encoder", "auto_map", {"AutoModel": "evil--evil.Model"}),
     ],
 )
-def test_sizes_that_the_weights_do_not_have(kind, section, key, value, sound, tmp_path):
-    folder = shutil.copytree(sound / kind, tmp_path / "model")
+def test_sizes_that_the_weights_do_not_have(model, section, key, value, sound, tmp_path):
+    folder = shutil.copytree(sound / model, tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     changed(folder / "config.json", **{section: config[section] | {key: value}})
     with pytest.raises(ValueError, match=r"not a model that can be read|do not fit"):
@@ -159,8 +159,8 @@ def test_sizes_that_the_weights_do_not_have(kind, section, key, value, sound, tm
 @pytest.mark.parametrize("name", ["../other.safetensors", "/other.safetensors", "model.bin"])
 def test_weights_in_other_places(name, words, tmp_path):
     (words / "model.safetensors").rename(tmp_path / "other.safetensors")
-    places = {"metadata": {}, "weight_map": {"scorer.emissions.bias": name}}
-    (words / "model.safetensors.index.json").write_text(json.dumps(places))
+    index = {"metadata": {}, "weight_map": {"scorer.emissions.bias": name}}
+    (words / "model.safetensors.index.json").write_text(json.dumps(index))
     refused(words, "expected files beside it")
 
 

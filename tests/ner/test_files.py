@@ -37,10 +37,10 @@ def tags_of(path, **options):
 )
 def test_every_scheme_comes_out_as_bio(tmp_path, tags, scheme):
     path = write(tmp_path, column(tags.split()))
-    found = read_tagged_file(path, strict=True)
-    assert found.scheme == scheme
-    assert found.repaired == 0
-    assert found.sentences[0].tags == ("B-PER", "I-PER", "O", "B-LOC", "B-LOC", "B-ORG")
+    tagged = read_tagged_file(path, strict=True)
+    assert tagged.scheme == scheme
+    assert tagged.repaired == 0
+    assert tagged.sentences[0].tags == ("B-PER", "I-PER", "O", "B-LOC", "B-LOC", "B-ORG")
 
 
 spans = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.sampled_from(["PER", "LOC"])), max_size=4)
@@ -49,41 +49,41 @@ spans = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.sampled_from
 @given(spans, st.sampled_from(["BIO", "BIOES"]))
 def test_entities_survive_reading(tmp_path_factory, pieces, scheme):
     expected, position = [], 0
-    for width, gap, kind in pieces:
-        expected.append(Span(position + gap, position + gap + width, kind))
+    for width, gap, entity_type in pieces:
+        expected.append(Span(position + gap, position + gap + width, entity_type))
         position += gap + width
     tags = tags_of_spans(expected, position + 1, scheme)
     path = write(tmp_path_factory.mktemp("spans"), column(tags))
-    found = read_tagged_file(path, scheme=scheme, strict=True)
-    assert spans_of_tags(found.sentences[0].tags, "BIO") == expected
+    tagged = read_tagged_file(path, scheme=scheme, strict=True)
+    assert spans_of_tags(tagged.sentences[0].tags, "BIO") == expected
 
 
 def test_illegal_sequences_are_repaired_and_counted(tmp_path):
     path = write(tmp_path, column(["O", "I-PER", "B-LOC", "I-PER"]) + "\n" + column(["B-LOC", "O"]))
-    found = read_tagged_file(path)
-    assert (found.scheme, found.repaired, found.repaired_lines) == ("BIO", 1, [1])
-    assert found.sentences[0].tags == ("O", "B-PER", "B-LOC", "B-PER")
+    tagged = read_tagged_file(path)
+    assert (tagged.scheme, tagged.repaired, tagged.repaired_lines) == ("BIO", 1, [1])
+    assert tagged.sentences[0].tags == ("O", "B-PER", "B-LOC", "B-PER")
     with pytest.raises(ValueError, match=r"corpus\.txt:1: the tags of this sentence are not legal BIO"):
         read_tagged_file(path, strict=True)
 
 
 def test_an_unfinished_bioes_entity_is_repaired(tmp_path):
     path = write(tmp_path, column(["B-PER", "I-PER", "O", "S-LOC"]))
-    found = read_tagged_file(path)
-    assert (found.repaired, found.sentences[0].tags) == (1, ("B-PER", "I-PER", "O", "B-LOC"))
+    tagged = read_tagged_file(path)
+    assert (tagged.repaired, tagged.sentences[0].tags) == (1, ("B-PER", "I-PER", "O", "B-LOC"))
 
 
 def test_documents_and_column_order(tmp_path):
     text = "-DOCSTART- -X- -X- O\n\nB-PER NNP x Ann\nO VBZ x runs\n\n-DOCSTART- -X- -X- O\n\nO UH x Hi\n"
-    found = read_tagged_file(write(tmp_path, text), token_column=-1, tag_column=0)
-    assert found.has_documents
-    assert [(s.tokens, s.document) for s in found.sentences] == [(("Ann", "runs"), 0), (("Hi",), 1)]
+    tagged = read_tagged_file(write(tmp_path, text), token_column=-1, tag_column=0)
+    assert tagged.has_documents
+    assert [(s.tokens, s.document) for s in tagged.sentences] == [(("Ann", "runs"), 0), (("Hi",), 1)]
 
 
 def test_without_documents_each_sentence_is_one(tmp_path):
-    found = read_tagged_file(write(tmp_path, "a O\n\nb O\n"))
-    assert not found.has_documents
-    assert [sentence.document for sentence in found.sentences] == [0, 1]
+    tagged = read_tagged_file(write(tmp_path, "a O\n\nb O\n"))
+    assert not tagged.has_documents
+    assert [sentence.document for sentence in tagged.sentences] == [0, 1]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff", "-DOCSTART- O\n\n"])
@@ -92,8 +92,8 @@ def test_empty_files(tmp_path, text):
 
 
 def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
-    found = read_tagged_file(write(tmp_path, b"\xef\xbb\xbfAnn B-PER\r\nruns O\r\n\r\nHi O\r\n"))
-    assert [sentence.tokens for sentence in found.sentences] == [("Ann", "runs"), ("Hi",)]
+    tagged = read_tagged_file(write(tmp_path, b"\xef\xbb\xbfAnn B-PER\r\nruns O\r\n\r\nHi O\r\n"))
+    assert [sentence.tokens for sentence in tagged.sentences] == [("Ann", "runs"), ("Hi",)]
 
 
 def test_very_long_sentences(tmp_path):
@@ -109,12 +109,12 @@ def test_tokens_alone(tmp_path):
     columns = write(tmp_path, "Ann\nran\n\n-DOCSTART-\n\nHi\n")
     lines = write(tmp_path, '{"tokens": ["Ann", "ran"], "tags": 3}\n{"tokens": ["Hi"]}\n', "corpus.jsonl")
     for path in (columns, lines):
-        found = read_tagged_file(path, tag_column=None)
-        assert [sentence.tokens for sentence in found.sentences] == [("Ann", "ran"), ("Hi",)]
+        tagged = read_tagged_file(path, tag_column=None)
+        assert [sentence.tokens for sentence in tagged.sentences] == [("Ann", "ran"), ("Hi",)]
         assert tags_of(path, tag_column=None) == ["O O", "O"]
     path = write(tmp_path, "x Ann nonsense\nx ran nonsense\n")
-    found = read_tagged_file(path, token_column=1, tag_column=None, strict=True)
-    assert [sentence.tokens for sentence in found.sentences] == [("Ann", "ran")]
+    tagged = read_tagged_file(path, token_column=1, tag_column=None, strict=True)
+    assert [sentence.tokens for sentence in tagged.sentences] == [("Ann", "ran")]
 
 
 @pytest.mark.parametrize("odd", list("\x85\u00a0\u2028\x0b\x0c\x1c\u3000\ufeff\x00"))
@@ -134,13 +134,13 @@ def test_a_token_of_white_space_alone_does_not_end_a_sentence(tmp_path):
 
 
 def test_lines_of_blanks_end_a_sentence(tmp_path):
-    found = read_tagged_file(write(tmp_path, "a O\n \t \nb O\r\rc O\n"))
-    assert [sentence.tokens for sentence in found.sentences] == [("a",), ("b",), ("c",)]
+    tagged = read_tagged_file(write(tmp_path, "a O\n \t \nb O\r\rc O\n"))
+    assert [sentence.tokens for sentence in tagged.sentences] == [("a",), ("b",), ("c",)]
 
 
 def test_a_document_mark_ends_a_sentence_by_itself(tmp_path):
-    found = read_tagged_file(write(tmp_path, "-DOCSTART-\na O\n-DOCSTART-\nb O\n"))
-    assert [(s.tokens, s.document) for s in found.sentences] == [(("a",), 0), (("b",), 1)]
+    tagged = read_tagged_file(write(tmp_path, "-DOCSTART-\na O\n-DOCSTART-\nb O\n"))
+    assert [(s.tokens, s.document) for s in tagged.sentences] == [(("a",), 0), (("b",), 1)]
 
 
 def documents_of(path):
@@ -158,9 +158,9 @@ def test_sentences_before_the_first_document_are_documents_of_their_own(tmp_path
 def test_json_lines_without_a_document_are_documents_of_their_own(tmp_path):
     names = [None, "x", None, 0, "x", "", None, False]
     rows = [{"tokens": ["a"], "tags": ["O"]} | ({} if name is None else {"document": name}) for name in names]
-    found = documents_of(write(tmp_path, "\n".join(map(json.dumps, rows)), "corpus.jsonl"))
-    assert found[1] == found[4]
-    assert len(set(found)) == len(names) - 1
+    documents = documents_of(write(tmp_path, "\n".join(map(json.dumps, rows)), "corpus.jsonl"))
+    assert documents[1] == documents[4]
+    assert len(set(documents)) == len(names) - 1
 
 
 def test_json_lines_without_tokens_are_left_out(tmp_path):
@@ -175,8 +175,8 @@ def test_json_lines(tmp_path):
         {"tokens": ["Ann"], "tags": ["B-PER"], "document": "a"},
     ]
     path = write(tmp_path, "\n".join(map(json.dumps, rows)), "corpus.jsonl")
-    found = read_tagged_file(path)
-    assert [sentence.document for sentence in found.sentences] == [0, 1, 0]
+    tagged = read_tagged_file(path)
+    assert [sentence.document for sentence in tagged.sentences] == [0, 1, 0]
     assert tags_of(path) == ["B-PER O", "O", "B-PER"]
 
 
@@ -235,16 +235,16 @@ def test_any_text_is_read_as_legal_sentences_or_refused(tmp_path_factory, text, 
         assert tuple(tags_of_spans(spans, len(sentence.tokens), "BIO")) == sentence.tags
 
 
-SOME_TAGS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in "XY")]
+SOME_TAGS = ["O", *(f"{prefix}-{entity_type}" for prefix in "BIES" for entity_type in "XY")]
 
 
 @given(st.lists(st.lists(st.sampled_from(SOME_TAGS), min_size=1), max_size=3))
 def test_any_tags_come_out_as_legal_bio_and_their_tokens_stay(tmp_path_factory, rows):
     path = write(tmp_path_factory.getbasetemp(), "\n".join(map(column, rows)), "tags.txt")
     for scheme in ("auto", "IOB1", "BIO", "BIOES"):
-        found = read_tagged_file(path, scheme=scheme).sentences
-        assert [len(sentence.tokens) for sentence in found] == [len(row) for row in rows]
-        for sentence, row in zip(found, rows, strict=True):
+        sentences = read_tagged_file(path, scheme=scheme).sentences
+        assert [len(sentence.tokens) for sentence in sentences] == [len(row) for row in rows]
+        for sentence, row in zip(sentences, rows, strict=True):
             spans = spans_of_tags(sentence.tags, "BIO")
             assert tuple(tags_of_spans(spans, len(row), "BIO")) == sentence.tags
             assert [tag[2:] for tag in sentence.tags] == [tag[2:] for tag in row]
@@ -256,10 +256,10 @@ def test_the_counts_of_conll_2003():
     folder = Path(os.environ["GSPEN_DATA"]) / "conll2003"
     expected = {"train": (14_041, 946, 23_499), "valid": (3_250, 216, 5_942), "test": (3_453, 231, 5_648)}
     for name, counts in expected.items():
-        found = read_tagged_file(folder / f"{name}.txt", strict=True)
-        entities = sum(tag[0] == "B" for sentence in found.sentences for tag in sentence.tags)
-        documents = len({sentence.document for sentence in found.sentences})
-        assert (len(found.sentences), documents, entities) == counts
+        tagged = read_tagged_file(folder / f"{name}.txt", strict=True)
+        entities = sum(tag[0] == "B" for sentence in tagged.sentences for tag in sentence.tags)
+        documents = len({sentence.document for sentence in tagged.sentences})
+        assert (len(tagged.sentences), documents, entities) == counts
 
 
 def test_bio_read_strictly_has_no_tags_of_bioes(tmp_path):
@@ -279,8 +279,8 @@ def test_half_a_character_is_refused(tmp_path):
 def test_documents_are_seen_whatever_the_order_of_columns(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("O -DOCSTART-\n\nB-X a\n\nO b\n\nO -DOCSTART-\n\nO c\n")
-    found = read_tagged_file(file, token_column=1, tag_column=0)
-    assert [(s.tokens, s.document) for s in found.sentences] == [(("a",), 0), (("b",), 0), (("c",), 1)]
+    tagged = read_tagged_file(file, token_column=1, tag_column=0)
+    assert [(s.tokens, s.document) for s in tagged.sentences] == [(("a",), 0), (("b",), 0), (("c",), 1)]
 
 
 def test_an_empty_token_is_refused(tmp_path):

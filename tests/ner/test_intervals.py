@@ -24,14 +24,18 @@ WORSE, BETTER = noisy(GOLD, 0.4, 1), noisy(GOLD, 0.1, 2)
 
 
 def test_intervals_hold_the_f1_that_was_measured():
-    found = f1_intervals(GOLD, [WORSE, BETTER], None)
-    for rows, intervals in zip((WORSE, BETTER), found.systems, strict=True):
+    compared = f1_intervals(GOLD, [WORSE, BETTER], None)
+    for rows, intervals in zip((WORSE, BETTER), compared.systems, strict=True):
         score = span_f1(GOLD, rows, [6] * len(GOLD))
-        for kind, f1 in {None: score.f1, "PER": score.types["PER"].f1, "LOC": score.types["LOC"].f1}.items():
-            assert intervals[kind].low < f1 < intervals[kind].high
-    low, high = found.difference[None]
+        for entity_type, f1 in {
+            None: score.f1,
+            "PER": score.types["PER"].f1,
+            "LOC": score.types["LOC"].f1,
+        }.items():
+            assert intervals[entity_type].low < f1 < intervals[entity_type].high
+    low, high = compared.difference[None]
     assert 0 < low < high
-    assert found.better == 1
+    assert compared.better == 1
 
 
 def test_an_interval_is_about_as_wide_as_the_spread_over_samples():
@@ -39,23 +43,23 @@ def test_an_interval_is_about_as_wide_as_the_spread_over_samples():
     random = np.random.default_rng(0)
     f1 = []
     for _ in range(300):
-        found = [
+        answers = [
             row if right else [] for row, right in zip(GOLD, random.random(len(GOLD)) < 0.7, strict=True)
         ]
-        hits, total = (sum(map(len, rows)) for rows in (found, GOLD))
+        hits, total = (sum(map(len, rows)) for rows in (answers, GOLD))
         f1.append(2 * hits / (hits + total))
     low, high = np.quantile(f1, (0.025, 0.975))
-    (interval,) = (f1_intervals(GOLD, [found], None).systems[0][None],)
+    (interval,) = (f1_intervals(GOLD, [answers], None).systems[0][None],)
     assert interval.high - interval.low == pytest.approx(high - low, rel=0.25)
 
 
 def test_equal_predictions_do_not_differ():
-    found = f1_intervals(GOLD, [WORSE, WORSE], None)
-    assert found.difference[None] == (0, 0)
-    assert found.better == 0
+    compared = f1_intervals(GOLD, [WORSE, WORSE], None)
+    assert compared.difference[None] == (0, 0)
+    assert compared.better == 0
     alone = f1_intervals(GOLD, [WORSE], None)
     assert (alone.difference, alone.better) == ({}, None)
-    assert alone.systems[0] == found.systems[0], "always the same draws"
+    assert alone.systems[0] == compared.systems[0], "always the same draws"
 
 
 def test_whole_documents_are_drawn_where_there_are_enough():
@@ -64,7 +68,8 @@ def test_whole_documents_are_drawn_where_there_are_enough():
     by_document, by_sentence = (f1_intervals(GOLD, [lucky], given) for given in (documents, None))
     assert (by_document.unit, by_sentence.unit) == ("documents", "sentences")
     widths = [
-        found.systems[0][None].high - found.systems[0][None].low for found in (by_document, by_sentence)
+        intervals_of.systems[0][None].high - intervals_of.systems[0][None].low
+        for intervals_of in (by_document, by_sentence)
     ]
     assert widths[0] > 1.5 * widths[1], "sentences of a document stand and fall together"
     few = [number % (FEWEST_DOCUMENTS - 1) for number in range(len(GOLD))]

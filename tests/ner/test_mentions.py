@@ -19,8 +19,8 @@ def test_mentions_are_of_the_word_that_the_document_has_most_often():
         sentence("in Rome of all places", "O B-LOC O O O"),
         sentence("Rome again", "B-LOC O", document=1),
     ]
-    found = [[Span(0, 3, "ORG")], [Span(0, 1, "ORG")], [], [Span(0, 1, "LOC")]]
-    scores = f1_by_mentions(sentences, found)
+    predicted = [[Span(0, 3, "ORG")], [Span(0, 1, "ORG")], [], [Span(0, 1, "LOC")]]
+    scores = f1_by_mentions(sentences, predicted)
     assert {count: score.support for count, score in scores.items()} == {1: 1, 3: 3}
     assert scores[1].f1 == 1
     assert (scores[3].precision, scores[3].recall) == (1 / 2, 1 / 3)

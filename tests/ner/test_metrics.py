@@ -25,30 +25,30 @@ TYPES = ("PER", "LOC", "MISC-2")
 
 def entities(tags, scheme):
     """Every piece of a sentence whose tags are exactly those of an entity: no reading from left to right."""
-    found = set()
+    spans = set()
     for start in range(len(tags)):
         for end in range(start + 1, len(tags) + 1):
-            for kind in TYPES:
+            for entity_type in TYPES:
                 width = end - start
                 if scheme == "BIO":
-                    wanted = [f"B-{kind}"] + [f"I-{kind}"] * (width - 1)
-                    goes_on = end < len(tags) and tags[end] == f"I-{kind}"
+                    wanted = [f"B-{entity_type}"] + [f"I-{entity_type}"] * (width - 1)
+                    goes_on = end < len(tags) and tags[end] == f"I-{entity_type}"
                 else:
-                    inner = [f"B-{kind}"] + [f"I-{kind}"] * (width - 2) + [f"E-{kind}"]
-                    wanted = inner if width > 1 else [f"S-{kind}"]
+                    inner = [f"B-{entity_type}"] + [f"I-{entity_type}"] * (width - 2) + [f"E-{entity_type}"]
+                    wanted = inner if width > 1 else [f"S-{entity_type}"]
                     goes_on = False
                 if tags[start:end] == wanted and not goes_on:
-                    found.add((start, end, kind))
-    return found
+                    spans.add((start, end, entity_type))
+    return spans
 
 
-def by_hand(gold, predicted, scheme, kinds):
+def by_hand(gold, predicted, scheme, types):
     """Precision, recall, F1 and support of entities of these types."""
     right = claimed = true = 0
     for truth, guess in zip(gold, predicted, strict=True):
-        wanted = {entity for entity in entities(truth, scheme) if entity[2] in kinds}
-        found = {entity for entity in entities(guess, scheme) if entity[2] in kinds}
-        right, claimed, true = right + len(wanted & found), claimed + len(found), true + len(wanted)
+        wanted = {entity for entity in entities(truth, scheme) if entity[2] in types}
+        answered = {entity for entity in entities(guess, scheme) if entity[2] in types}
+        right, claimed, true = right + len(wanted & answered), claimed + len(answered), true + len(wanted)
     precision, recall = right / max(claimed, 1), right / max(true, 1)
     return precision, recall, 2 * right / max(claimed + true, 1), true
 
@@ -62,17 +62,17 @@ def tagged(draw, scheme):
     def sentence(length):
         tags = []
         while len(tags) < length:
-            kind, width = chance.choice(TYPES), chance.choice([1, 1, 2, 3])
+            entity_type, width = chance.choice(TYPES), chance.choice([1, 1, 2, 3])
             pick = chance.random()
             if pick < 0.4:
                 tags.append("O")
             elif pick < 0.55:
-                tags.append(f"{chance.choice(prefixes)}-{kind}")
+                tags.append(f"{chance.choice(prefixes)}-{entity_type}")
             elif scheme == "BIO":
-                tags += [f"B-{kind}"] + [f"I-{kind}"] * (width - 1)
+                tags += [f"B-{entity_type}"] + [f"I-{entity_type}"] * (width - 1)
             else:
-                inner = [f"B-{kind}"] + [f"I-{kind}"] * (width - 2) + [f"E-{kind}"]
-                tags += inner if width > 1 else [f"S-{kind}"]
+                inner = [f"B-{entity_type}"] + [f"I-{entity_type}"] * (width - 2) + [f"E-{entity_type}"]
+                tags += inner if width > 1 else [f"S-{entity_type}"]
         return tags[:length]
 
     gold = [sentence(draw(st.integers(0, 8))) for _ in range(draw(st.integers(0, 5)))]
@@ -91,13 +91,13 @@ def as_tuple(score):
 @given(data=st.data())
 def test_scores_are_those_counted_by_hand(scheme, data):
     gold, predicted = data.draw(tagged(scheme))
-    found = conll_f1(gold, predicted, scheme)
-    assert by_hand(gold, predicted, scheme, TYPES) == as_tuple(found.micro)
-    assert found.f1 == found.micro.f1
+    scores = conll_f1(gold, predicted, scheme)
+    assert by_hand(gold, predicted, scheme, TYPES) == as_tuple(scores.micro)
+    assert scores.f1 == scores.micro.f1
     occurring = {e[2] for rows in (gold, predicted) for row in rows for e in entities(row, scheme)}
-    assert set(found.types) == occurring
-    for kind, score in found.types.items():
-        assert by_hand(gold, predicted, scheme, [kind]) == as_tuple(score)
+    assert set(scores.types) == occurring
+    for entity_type, score in scores.types.items():
+        assert by_hand(gold, predicted, scheme, [entity_type]) == as_tuple(score)
 
 
 def test_an_example_by_hand():
@@ -191,7 +191,9 @@ def test_spans_that_do_not_fit_are_refused():
         span_f1([[]], [[]], [1, 2])
 
 
-A, B, C, D = (Span(start, start + 1, kind) for start, kind in enumerate(["PER", "LOC", "ORG", "PER"]))
+A, B, C, D = (
+    Span(start, start + 1, entity_type) for start, entity_type in enumerate(["PER", "LOC", "ORG", "PER"])
+)
 
 
 def test_errors_are_fixed_broken_or_stay():
@@ -225,20 +227,20 @@ def scored(probability, right):
 
 def calibrated(pairs, **options):
     rows = [scored(*pair) for pair in pairs]
-    return calibration([gold for gold, _ in rows], [found for _, found in rows], **options)
+    return calibration([gold for gold, _ in rows], [row for _, row in rows], **options)
 
 
 def test_confidences_that_are_right_as_often_as_they_say():
     pairs = [(0.75, k < 3) for k in range(4)] + [(0.25, k < 1) for k in range(4)] + [(1.0, True)] * 2
-    found = calibrated(pairs)
-    assert found.ece == 0
-    assert found.bins == [(0.25, 0.25, 4), (0.75, 0.75, 4), (1.0, 1.0, 2)]
+    result = calibrated(pairs)
+    assert result.ece == 0
+    assert result.bins == [(0.25, 0.25, 4), (0.75, 0.75, 4), (1.0, 1.0, 2)]
 
 
 def test_the_error_is_the_mean_distance_of_confidence_and_accuracy():
-    found = calibrated([(0.95, False), (0.95, True), (0.55, True), (0.55, True)])
-    assert found.ece == pytest.approx(0.45)
-    assert found.bins == [(0.55, 1.0, 2), (0.95, 0.5, 2)]
+    result = calibrated([(0.95, False), (0.95, True), (0.55, True), (0.55, True)])
+    assert result.ece == pytest.approx(0.45)
+    assert result.bins == [(0.55, 1.0, 2), (0.95, 0.5, 2)]
     assert calibrated([(1.0, False)]).ece == calibrated([(0.0, True)]).ece == 1
 
 
@@ -255,31 +257,31 @@ def test_the_edge_of_a_bin_belongs_to_the_next():
 
 
 def test_no_entities_are_calibrated():
-    found = calibration([[A], []], [[], []])
-    assert (found.ece, found.bins) == (0, [])
+    result = calibration([[A], []], [[], []])
+    assert (result.ece, result.bins) == (0, [])
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=30), st.integers(1, 12))
 def test_bins_hold_every_entity_once(pairs, bins):
-    found = calibrated(pairs, bins=bins)
-    assert sum(size for _, _, size in found.bins) == len(pairs)
-    assert 0 <= found.ece <= 1
-    assert [confidence for confidence, _, _ in found.bins] == sorted(c for c, _, _ in found.bins)
+    result = calibrated(pairs, bins=bins)
+    assert sum(size for _, _, size in result.bins) == len(pairs)
+    assert 0 <= result.ece <= 1
+    assert [confidence for confidence, _, _ in result.bins] == sorted(c for c, _, _ in result.bins)
 
 
 def test_an_assessment_says_everything():
     gold = [[A, B], [A], []]
     predicted = [[ScoredSpan(B, 0.9), ScoredSpan(A, 0.8)], [ScoredSpan(A, 0.5), ScoredSpan(C, 0.4)], []]
-    found = assess(gold, predicted, [4, 4, 4])
-    assert found.score.micro.precision == 0.75
-    assert found.score.micro.recall == 1.0
-    assert found.exact_match == pytest.approx(2 / 3)
-    assert found.calibration.ece == pytest.approx((0.1 + 0.2 + 0.5 + 0.4) / 4)
+    assessment = assess(gold, predicted, [4, 4, 4])
+    assert assessment.score.micro.precision == 0.75
+    assert assessment.score.micro.recall == 1.0
+    assert assessment.exact_match == pytest.approx(2 / 3)
+    assert assessment.calibration.ece == pytest.approx((0.1 + 0.2 + 0.5 + 0.4) / 4)
 
 
 def test_an_assessment_of_nothing():
-    found = assess([], [], [])
-    assert (found.score.f1, found.exact_match, found.calibration.ece) == (0, 0, 0)
+    assessment = assess([], [], [])
+    assert (assessment.score.f1, assessment.exact_match, assessment.calibration.ece) == (0, 0, 0)
 
 
 class Constant:
@@ -288,10 +290,10 @@ class Constant:
     labels = Labels(("O", "B-X", "I-X"), "BIO")
 
     def __init__(self, system, entities, base_entities):
-        self.system, self.said = system, (entities, base_entities)
+        self.system, self.answers = system, (entities, base_entities)
 
     def tag(self, sentences, documents=None, k_best=0):
-        return [Prediction(tuple(tokens), *self.said, []) for tokens in sentences]
+        return [Prediction(tuple(tokens), *self.answers, []) for tokens in sentences]
 
 
 def test_the_base_model_stands_beside_the_whole_if_there_is_a_term():

@@ -34,7 +34,7 @@ BARE = {pattern: as_regex(pattern) for pattern in texts.BARE + texts.BARE_HEADLI
 
 class Mention(NamedTuple):
     words: tuple[str, ...]
-    kind: str
+    entity_type: str
     name: str | None
     """The ambiguous name in it, if any."""
 
@@ -54,15 +54,15 @@ class Sentence(NamedTuple):
 
 def read(sentence):
     mentions = []
-    for start, end, kind in spans_of_tags(sentence.tags, "BIO"):
+    for start, end, entity_type in spans_of_tags(sentence.tags, "BIO"):
         words = sentence.tokens[start:end]
         mentions.append(
-            Mention(words, kind, next((AMBIGUOUS[word] for word in words if word in AMBIGUOUS), None))
+            Mention(words, entity_type, next((AMBIGUOUS[word] for word in words if word in AMBIGUOUS), None))
         )
     text = " ".join(sentence.tokens)
     for pattern, regex in BARE.items():
-        if found := regex.fullmatch(text):
-            return Sentence(text, mentions, pattern, found[1])
+        if match := regex.fullmatch(text):
+            return Sentence(text, mentions, pattern, match[1])
     return Sentence(text, mentions, None, "")
 
 
@@ -101,9 +101,9 @@ def test_sizes_are_as_documented(documents):
     assert len(documents) == DOCUMENTS
     assert {len(document) for document in documents} == set(range(6, 13))
     for document in documents:
-        for place, sentence in enumerate(document):
+        for number, sentence in enumerate(document):
             if DATELINE.fullmatch(sentence.text):
-                assert place < 2
+                assert number < 2
             else:
                 assert 6 <= len(sentence.text.split()) <= 30
 
@@ -148,9 +148,9 @@ def test_a_negative_number_is_refused():
 
 
 def test_all_types_occur_often(sentences):
-    kinds = Counter(mention.kind for sentence in sentences for mention in sentence.mentions)
-    assert set(kinds) == {"PER", "LOC", "ORG", "MISC"}
-    assert min(kinds.values()) > 0.03 * kinds.total()
+    types = Counter(mention.entity_type for sentence in sentences for mention in sentence.mentions)
+    assert set(types) == {"PER", "LOC", "ORG", "MISC"}
+    assert min(types.values()) > 0.03 * types.total()
 
 
 def test_vocabulary_is_of_reasonable_size(sentences):
@@ -196,13 +196,13 @@ def test_every_subject_is_revealed_and_has_bare_mentions(documents):
 def test_names_of_two_types_are_rare_but_exist(documents):
     mixed = 0
     for document in documents:
-        kinds, bare_kinds = defaultdict(set), defaultdict(set)
+        types_by_name, bare_types = defaultdict(set), defaultdict(set)
         for sentence in document:
             for mention in sentence.ambiguous:
-                (bare_kinds if sentence.bare else kinds)[mention.name].add(mention.kind)
-        assert all(len(found) == 1 for found in bare_kinds.values())
-        assert all(bare_kinds[name] <= found for name, found in kinds.items())
-        mixed += any(len(found) > 1 for found in kinds.values())
+                (bare_types if sentence.bare else types_by_name)[mention.name].add(mention.entity_type)
+        assert all(len(types) == 1 for types in bare_types.values())
+        assert all(bare_types[name] <= types for name, types in types_by_name.items())
+        mixed += any(len(types) > 1 for types in types_by_name.values())
     assert 0.035 < mixed / DOCUMENTS < 0.065
 
 
@@ -212,13 +212,16 @@ def test_types_are_equally_likely_whatever_the_name_and_the_bare_pattern(sentenc
         if sentence.bare and sentence.ambiguous:
             (mention,) = sentence.ambiguous
             assert mention.words == (sentence.subject,)
-            by_pattern[sentence.bare][mention.kind] += 1
-            by_name[mention.name][mention.kind] += 1
+            by_pattern[sentence.bare][mention.entity_type] += 1
+            by_name[mention.name][mention.entity_type] += 1
     assert set(by_pattern) == set(BARE)
     assert set(by_name) == set(texts.AMBIGUOUS)
     for counts in by_pattern.values():
         tolerance = 4 * math.sqrt(2 / 9 / counts.total())
-        assert all(abs(counts[kind] / counts.total() - 1 / 3) < tolerance for kind in ("PER", "LOC", "ORG"))
+        assert all(
+            abs(counts[entity_type] / counts.total() - 1 / 3) < tolerance
+            for entity_type in ("PER", "LOC", "ORG")
+        )
     for counts in by_name.values():
         assert max(counts.values()) < 0.6 * counts.total()
 
@@ -226,23 +229,26 @@ def test_types_are_equally_likely_whatever_the_name_and_the_bare_pattern(sentenc
 def naive_bayes_accuracy(sentences):
     """How well the words around it tell the type of a name: learned on one half, measured on the other."""
     samples = [
-        ([word for word in text.split() if word not in AMBIGUOUS], mentions[0].kind)
+        ([word for word in text.split() if word not in AMBIGUOUS], mentions[0].entity_type)
         for text, mentions in ((sentence.text, sentence.ambiguous) for sentence in sentences)
         if len(mentions) == 1
     ]
-    counts = {kind: Counter() for kind in ("PER", "LOC", "ORG")}
-    for words, kind in samples[::2]:
-        counts[kind].update(words)
-    totals = {kind: counted.total() for kind, counted in counts.items()}
+    counts = {entity_type: Counter() for entity_type in ("PER", "LOC", "ORG")}
+    for words, entity_type in samples[::2]:
+        counts[entity_type].update(words)
+    totals = {entity_type: counted.total() for entity_type, counted in counts.items()}
 
     def guess(words):
         scores = {
-            kind: sum(math.log((counts[kind][word] + 1) / totals[kind]) for word in words) for kind in counts
+            entity_type: sum(
+                math.log((counts[entity_type][word] + 1) / totals[entity_type]) for word in words
+            )
+            for entity_type in counts
         }
         return max(scores, key=scores.__getitem__)
 
     held_out = samples[1::2]
-    return sum(guess(words) == kind for words, kind in held_out) / len(held_out)
+    return sum(guess(words) == entity_type for words, entity_type in held_out) / len(held_out)
 
 
 def test_the_words_of_a_revealing_sentence_tell_the_type(sentences):
@@ -254,10 +260,12 @@ def test_the_words_of_a_bare_sentence_do_not(sentences):
 
 
 def test_bare_patterns_also_have_plain_names_of_every_type(sentences):
-    found = defaultdict(set)
+    types_by_pattern = defaultdict(set)
     for sentence in sentences:
         if sentence.bare and not sentence.ambiguous:
             subject = tuple(sentence.subject.split())
-            found[sentence.bare].update(kind for words, kind, _ in sentence.mentions if words == subject)
-    assert set(found) == set(BARE)
-    assert all(kinds == {"PER", "LOC", "ORG"} for kinds in found.values())
+            types_by_pattern[sentence.bare].update(
+                entity_type for words, entity_type, _ in sentence.mentions if words == subject
+            )
+    assert set(types_by_pattern) == set(BARE)
+    assert all(types == {"PER", "LOC", "ORG"} for types in types_by_pattern.values())

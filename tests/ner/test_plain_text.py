@@ -145,7 +145,7 @@ def test_json_lines_from_standard_input_must_be_announced(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "kind", "message"),
+    ("name", "content", "file_format", "message"),
     [
         ("a.txt", b"\xff", "auto", r"a\.txt: not UTF-8 text \(byte 0\)"),
         ("a.jsonl", "{", "auto", r"a\.jsonl:1: not JSON"),
@@ -153,9 +153,9 @@ def test_json_lines_from_standard_input_must_be_announced(monkeypatch):
         ("a.txt", "Ann\nran away\n", "conll", r"a\.txt:2: expected 1 columns, got 2"),
     ],
 )
-def test_malformed_input_is_named(tmp_path, name, content, kind, message):
+def test_malformed_input_is_named(tmp_path, name, content, file_format, message):
     with pytest.raises(ValueError, match=message):
-        read_untagged(write(tmp_path, content, name), kind)
+        read_untagged(write(tmp_path, content, name), file_format)
 
 
 def test_input_that_is_not_there(tmp_path, monkeypatch):
@@ -171,27 +171,27 @@ def test_input_that_is_not_there(tmp_path, monkeypatch):
 
 
 @given(st.text(max_size=80), st.sampled_from(["auto", "text", "conll", "jsonl"]))
-def test_any_text_is_read_or_refused(tmp_path_factory, text, kind):
+def test_any_text_is_read_or_refused(tmp_path_factory, text, file_format):
     path = tmp_path_factory.getbasetemp() / "any.txt"
     path.write_bytes(text.encode("utf-8", "replace"))
-    found, refusal = [], None
+    sentences, refusal = [], None
     try:
-        found = read_untagged(str(path), kind)
+        sentences = read_untagged(str(path), file_format)
     except ValueError as error:
         refusal = str(error)
     assert refusal is None or refusal.startswith(f"{path}:")
-    assert refusal is None or kind != "text"
-    for sentence in found:
+    assert refusal is None or file_format != "text"
+    for sentence in sentences:
         assert sentence.tokens
         assert len(sentence.tokens) == len(sentence.tags)
 
 
 @given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aB1'. !\r\n\t😀"))))
 def test_split_text_knows_where_everything_stands(text):
-    found = split_text(text)
+    sentences = split_text(text)
     lines = re.split(r"\r\n|\n|\r", text)
-    assert [(s.tokens, s.document) for s in found] == [(s.tokens, s.document) for s in read_text(lines)]
-    for sentence in found:
+    assert [(s.tokens, s.document) for s in sentences] == [(s.tokens, s.document) for s in read_text(lines)]
+    for sentence in sentences:
         for token, start in zip(sentence.tokens, sentence.starts, strict=True):
             assert text[start : start + len(token)] == token
 

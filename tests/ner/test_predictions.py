@@ -85,8 +85,8 @@ def predictions(draw, tokens):
         while at < len(words):
             width = draw(st.integers(1, 3))
             if at + width <= len(words) and draw(st.booleans()):
-                kind = draw(st.sampled_from(["PER", "LOC-2"]))
-                entities.append(ScoredSpan(Span(at, at + width, kind), draw(st.floats(0, 1))))
+                entity_type = draw(st.sampled_from(["PER", "LOC-2"]))
+                entities.append(ScoredSpan(Span(at, at + width, entity_type), draw(st.floats(0, 1))))
             at += width
         rows.append(Prediction(tuple(words), entities, [], []))
         documents.append(document)
@@ -95,10 +95,10 @@ def predictions(draw, tokens):
 
 
 def check_read_back(path, rows, documents):
-    found = read_tagged_file(path, strict=True, scheme="BIO")
-    assert [sentence.tokens for sentence in found.sentences] == [row.tokens for row in rows]
-    assert [sentence.document for sentence in found.sentences] == documents
-    for sentence, row in zip(found.sentences, rows, strict=True):
+    tagged = read_tagged_file(path, strict=True, scheme="BIO")
+    assert [sentence.tokens for sentence in tagged.sentences] == [row.tokens for row in rows]
+    assert [sentence.document for sentence in tagged.sentences] == documents
+    for sentence, row in zip(tagged.sentences, rows, strict=True):
         assert spans_of_tags(sentence.tags, "BIO") == [entity.span for entity in row.entities]
 
 

@@ -21,23 +21,23 @@ def _quiet_and_apart(tmp_path, monkeypatch):
     datasets.enable_progress_bars()
 
 
-def stored(tmp_path, columns, kind="parquet", tag_column="ner_tags", names=None):
+def stored(tmp_path, columns, storage="parquet", tag_column="ner_tags", names=None):
     table = datasets.Dataset.from_dict(columns)
     if names:
         table = table.cast_column(tag_column, datasets.List(datasets.ClassLabel(names=names)))
-    path = tmp_path / ("table.parquet" if kind == "parquet" else "folder")
-    if kind == "parquet":
+    path = tmp_path / ("table.parquet" if storage == "parquet" else "folder")
+    if storage == "parquet":
         table.to_parquet(str(path))
     else:
         table.save_to_disk(str(path))
     return str(path)
 
 
-def found(source, **options):
+def rows_of(source, **options):
     return [(sentence.tokens, sentence.tags) for sentence in read_source(source, **options).sentences]
 
 
-both = pytest.mark.parametrize("kind", ["parquet", "folder"])
+both = pytest.mark.parametrize("storage", ["parquet", "folder"])
 
 
 def test_newswire_by_documents_and_seed():
@@ -81,30 +81,30 @@ def test_columns_of_a_file_have_numbers(tmp_path):
 
 
 @both
-def test_a_dataset_with_tags_as_strings(tmp_path, kind):
-    source = stored(tmp_path, {"tokens": TOKENS, "ner_tags": TAGS}, kind)
-    assert found(source) == EXPECTED
+def test_a_dataset_with_tags_as_strings(tmp_path, storage):
+    source = stored(tmp_path, {"tokens": TOKENS, "ner_tags": TAGS}, storage)
+    assert rows_of(source) == EXPECTED
     assert str(read_source(source).path) == source
 
 
 @both
-def test_a_dataset_with_tags_as_class_labels(tmp_path, kind):
+def test_a_dataset_with_tags_as_class_labels(tmp_path, storage):
     numbers = [[NAMES.index(tag) for tag in tags] for tags in TAGS]
-    source = stored(tmp_path, {"tokens": TOKENS, "ner_tags": numbers}, kind, names=NAMES)
-    assert found(source) == EXPECTED
+    source = stored(tmp_path, {"tokens": TOKENS, "ner_tags": numbers}, storage, names=NAMES)
+    assert rows_of(source) == EXPECTED
 
 
 def test_the_usual_names_of_columns_are_found(tmp_path):
     for words, tags in (("tokens", "tags"), ("words", "labels"), ("words", "ner_tags")):
-        assert found(stored(tmp_path, {words: TOKENS, tags: TAGS})) == EXPECTED
+        assert rows_of(stored(tmp_path, {words: TOKENS, tags: TAGS})) == EXPECTED
 
 
 def test_columns_may_be_named(tmp_path):
     numbers = [[NAMES.index(tag) for tag in tags] for tags in TAGS]
     columns = {"text": TOKENS, "fine": numbers, "tokens": [["x"], ["y"]], "tags": [["O"], ["O"]]}
     source = stored(tmp_path, columns, tag_column="fine", names=NAMES)
-    assert found(source, token_column="text", tag_column="fine") == EXPECTED
-    assert found(source) == [(("x",), ("O",)), (("y",), ("O",))]
+    assert rows_of(source, token_column="text", tag_column="fine") == EXPECTED
+    assert rows_of(source) == [(("x",), ("O",)), (("y",), ("O",))]
 
 
 def test_a_missing_column_is_named_with_those_there_are(tmp_path):
@@ -135,7 +135,7 @@ def test_without_the_column_each_sentence_is_a_document(tmp_path):
 def test_any_scheme_of_a_dataset_comes_out_as_bio(tmp_path):
     tags = [["B-PER", "E-PER", "O"], ["S-LOC"]]
     source = stored(tmp_path, {"tokens": TOKENS, "tags": tags})
-    assert found(source, strict=True) == EXPECTED
+    assert rows_of(source, strict=True) == EXPECTED
     assert read_source(source).scheme == "BIOES"
     broken = stored(tmp_path, {"tokens": TOKENS, "tags": [["O", "I-PER", "O"], ["B-LOC"]]})
     assert read_source(broken, scheme="BIO").repaired == 1
@@ -145,7 +145,7 @@ def test_any_scheme_of_a_dataset_comes_out_as_bio(tmp_path):
 
 def test_rows_without_tokens_are_left_out(tmp_path):
     source = stored(tmp_path, {"tokens": [["a"], [], ["b"]], "tags": [["O"], [], ["O"]]})
-    assert found(source) == [(("a",), ("O",)), (("b",), ("O",))]
+    assert rows_of(source) == [(("a",), ("O",)), (("b",), ("O",))]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_folder_of_several_splits_is_refused_with_their_names(tmp_path):
         ValueError, match=r"all: contains several splits \(train, test\): give the folder of one"
     ):
         read_source(str(tmp_path / "all"))
-    assert found(str(tmp_path / "all" / "train")) == EXPECTED
+    assert rows_of(str(tmp_path / "all" / "train")) == EXPECTED
 
 
 @pytest.mark.parametrize("content", [b"", b"not parquet", b"PAR1 broken PAR1"])
@@ -198,7 +198,7 @@ def test_a_truncated_parquet_file_is_named(tmp_path):
     source = stored(tmp_path, {"tokens": TOKENS, "tags": TAGS})
     path = tmp_path / "cut.parquet"
     path.write_bytes((tmp_path / "table.parquet").read_bytes()[:-20])
-    assert found(source) == EXPECTED
+    assert rows_of(source) == EXPECTED
     with pytest.raises(ValueError, match=r"cut\.parquet: not a dataset"):
         read_source(str(path))
 
@@ -217,8 +217,8 @@ def test_the_hub_is_asked_for_a_name_and_a_split(monkeypatch):
         return datasets.Dataset.from_dict({"tokens": TOKENS, "ner_tags": TAGS})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    assert found("hub:owner/corpus:validation") == EXPECTED
-    assert found("hub:owner/corpus") == EXPECTED
+    assert rows_of("hub:owner/corpus:validation") == EXPECTED
+    assert rows_of("hub:owner/corpus") == EXPECTED
     assert asked == [("owner/corpus", "validation"), ("owner/corpus", "train")]
 
 

@@ -22,7 +22,7 @@ def corpus(*sentences, documents=True, **options):
 
 
 def test_counts():
-    found = describe(
+    description = describe(
         corpus(
             "Ann/B-PER Lee/I-PER met/O Bob/B-PER in/O New/B-LOC York/I-LOC City/I-LOC",
             "Bob/B-PER ran/O",
@@ -30,24 +30,24 @@ def test_counts():
             "no names here",
         )
     )
-    assert (found.source, found.scheme) == ("corpus.txt", "BIO")
-    assert (found.sentences, found.tokens, found.documents) == (4, 15, 2)
-    assert found.lengths == (2, 2.5, 8)
-    assert found.types == {
+    assert (description.source, description.scheme) == ("corpus.txt", "BIO")
+    assert (description.sentences, description.tokens, description.documents) == (4, 15, 2)
+    assert description.lengths == (2, 2.5, 8)
+    assert description.types == {
         "LOC": TypeCounts(entities=1, distinct=1, longest=3),
         "PER": TypeCounts(entities=5, distinct=2, longest=2),
     }
 
 
 def test_names_with_several_types_come_with_their_counts():
-    found = describe(
+    description = describe(
         corpus(
             "Paris/B-LOC Paris/B-LOC Paris/B-PER",
             "Bath/B-LOC Bath/B-ORG",
             "Rome/B-LOC Rome/B-LOC Rome/B-LOC Rome/B-LOC",
         )
     )
-    assert found.ambiguous == [("Paris", "LOC 2, PER 1"), ("Bath", "LOC 1, ORG 1")]
+    assert description.ambiguous == [("Paris", "LOC 2, PER 1"), ("Bath", "LOC 1, ORG 1")]
 
 
 def test_the_most_frequent_ambiguous_names_come_first_and_there_are_at_most_ten():
@@ -80,24 +80,29 @@ def test_each_problem_is_named():
 
 
 def test_several_problems_are_all_named():
-    found = problems("Ann/B-PER", "Ann/B-PER", documents=False)
-    assert len(found) == 3
+    listed = problems("Ann/B-PER", "Ann/B-PER", documents=False)
+    assert len(listed) == 3
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "-DOCSTART- O\n"])
 def test_an_empty_file_is_described_as_such(tmp_path, text):
     path = tmp_path / "empty.txt"
     path.write_text(text)
-    found = describe(read_tagged_file(path))
-    assert (found.sentences, found.tokens, found.lengths, found.types) == (0, 0, (0, 0, 0), {})
-    assert found.problems == ["no sentences"]
+    description = describe(read_tagged_file(path))
+    assert (description.sentences, description.tokens, description.lengths, description.types) == (
+        0,
+        0,
+        (0, 0, 0),
+        {},
+    )
+    assert description.problems == ["no sentences"]
 
 
 def test_repaired_lines_are_those_of_the_file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("Ann B-PER\n\nBob O\nLee I-PER\n")
-    found = describe(read_tagged_file(path)).problems
-    assert any(problem.endswith("were repaired; the first begin at lines 3") for problem in found)
+    listed = describe(read_tagged_file(path)).problems
+    assert any(problem.endswith("were repaired; the first begin at lines 3") for problem in listed)
 
 
 def test_documents_are_unknown_if_nothing_tells_them():
@@ -105,5 +110,5 @@ def test_documents_are_unknown_if_nothing_tells_them():
 
 
 def test_a_description_is_plain_data():
-    found = asdict(describe(corpus("Ann/B-PER ran")))
-    assert json.loads(json.dumps(found))["types"]["PER"] == {"entities": 1, "distinct": 1, "longest": 1}
+    entry = asdict(describe(corpus("Ann/B-PER ran")))
+    assert json.loads(json.dumps(entry))["types"]["PER"] == {"entities": 1, "distinct": 1, "longest": 1}

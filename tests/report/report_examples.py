@@ -59,7 +59,7 @@ def news(documents=12, **options):
 
 def many_types():
     """More types than colours, some with long names, and a long stage of training before a short one."""
-    types = [f"{name}{'_OF_SOMETHING' * (place % 3 > 1)}" for place, name in enumerate(ONTONOTES)]
+    types = [f"{name}{'_OF_SOMETHING' * (number % 3 > 1)}" for number, name in enumerate(ONTONOTES)]
     random = np.random.default_rng(3)
     sentences = [
         TaggedSentence(sentence.tokens, _retyped(sentence.tags, types, random), sentence.document)
@@ -73,12 +73,12 @@ def many_types():
 
 
 def _retyped(tags, types, random):
-    found, kind = [], ""
+    retyped, entity_type = [], ""
     for tag in tags:
         if tag.startswith("B-"):
-            kind = types[int(random.integers(len(types)))]
-        found.append(tag if tag == "O" else f"{tag[:2]}{kind}")
-    return tuple(found)
+            entity_type = types[int(random.integers(len(types)))]
+        retyped.append(tag if tag == "O" else f"{tag[:2]}{entity_type}")
+    return tuple(retyped)
 
 
 def evil_news(system="gspen"):
@@ -102,12 +102,12 @@ def _prediction(sentence, labels, system, random):
 
 
 def _found(gold, labels, random, mistakes):
-    found = []
-    for start, end, kind in gold:
+    entities = []
+    for start, end, entity_type in gold:
         chance = random.random()
         if chance < mistakes / 3:
             continue
         if chance < mistakes:
-            kind = labels.types[int(random.integers(len(labels.types)))]
-        found.append(ScoredSpan(Span(start, end, kind), float(random.uniform(0.3, 1.0))))
-    return found
+            entity_type = labels.types[int(random.integers(len(labels.types)))]
+        entities.append(ScoredSpan(Span(start, end, entity_type), float(random.uniform(0.3, 1.0))))
+    return entities

@@ -40,11 +40,11 @@ class Page(HTMLParser):
         self.attributes += attributes
         if tag not in self.VOID:
             self.open.append(tag)
-        found = dict(attributes)
+        given = dict(attributes)
         if tag == "mark":
-            self.marks.append({"text": "", "small": "", "document": len(self.documents), **found})
+            self.marks.append({"text": "", "small": "", "document": len(self.documents), **given})
         if tag == "div":
-            assert found == {"class": "document"}
+            assert given == {"class": "document"}
             assert "div" not in self.open[:-1]
             self.documents.append([])
         if tag == "p":
@@ -79,8 +79,8 @@ class Page(HTMLParser):
 
 
 def prediction(tokens, entities=(), base=None):
-    found = [ScoredSpan(Span(*entity[:3]), entity[3]) for entity in entities]
-    return Prediction(tuple(tokens), found, found if base is None else base, [])
+    scored = [ScoredSpan(Span(*entity[:3]), entity[3]) for entity in entities]
+    return Prediction(tuple(tokens), scored, scored if base is None else base, [])
 
 
 ANN = prediction(["Ann", "Lee", "saw", "Rome", "."], [(0, 2, "PER", 0.98765), (3, 4, "LOC", 0.5)])
@@ -179,8 +179,10 @@ def test_the_page_is_self_contained():
     ),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6),
 )
-def test_any_text_gives_a_page_that_says_it(rows, kind):
-    page = Page(entities_page([prediction(tokens, [(0, 1, kind, 0.5)]) for tokens in rows], range(len(rows))))
+def test_any_text_gives_a_page_that_says_it(rows, entity_type):
+    page = Page(
+        entities_page([prediction(tokens, [(0, 1, entity_type, 0.5)]) for tokens in rows], range(len(rows)))
+    )
     assert page.sentences == [[" ".join(tokens)] for tokens in rows]
     assert [mark["text"] for mark in page.entities] == [tokens[0] for tokens in rows]
 

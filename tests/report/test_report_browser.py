@@ -32,11 +32,11 @@ def browser():
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
         absent("playwright")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
         absent("Chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
 
@@ -95,9 +95,9 @@ def open_page(browser, tmp_path):
 
 @pytest.fixture
 def page(open_page, example):
-    found = open_page(example.page)
-    yield found
-    assert found.complaints == []
+    page = open_page(example.page)
+    yield page
+    assert page.complaints == []
 
 
 def golds(example):
@@ -216,9 +216,9 @@ def test_details_show_marginals_and_the_document(page, example):
     if more.get_by_text("others").count():
         more.get_by_text("others").click()
     assert more.locator(".marginals tbody tr").count() == len(sentence.tokens)
-    said = more.locator(".marginals .stack").first.get_attribute("aria-label")
+    label = more.locator(".marginals .stack").first.get_attribute("aria-label")
     best = float(prediction.workings.base_marginals[0].max())
-    assert float(said.split(", ")[0].split()[1]) == pytest.approx(best, abs=0.01)
+    assert float(label.split(", ")[0].split()[1]) == pytest.approx(best, abs=0.01)
     assert f"{len(prediction.workings.residuals) - 1} step" in more.inner_text()
     document = [s for s in example.file.sentences if s.document == sentence.document]
     assert more.locator(".document p").count() == len(document)
@@ -230,10 +230,10 @@ def test_a_sentence_of_the_document_is_gone_to(page, example):
     page.show("fixed")
     page.locator("#list .row button").first.click()
     hidden = [
-        place
-        for place, sentence in enumerate(example.file.sentences, 1)
+        other
+        for other, sentence in enumerate(example.file.sentences, 1)
         if sentence.document == example.file.sentences[number - 1].document
-        and place not in changed(example, "fixed")
+        and other not in changed(example, "fixed")
     ]
     page.get_by_label(f"Go to sentence {hidden[0]}", exact=True).click()
     assert page.count == len(example.file.sentences), "filters are taken away"
@@ -405,8 +405,8 @@ class TestPrinting:
         assert 20 < count < 100
         on_paper()
         assert len(page.numbers) == count
-        said = f"Fixed, with an entity of type PER, lowest confidence first: {count} sentences"
-        assert page.locator("#printed").inner_text() == said
+        heading = f"Fixed, with an entity of type PER, lowest confidence first: {count} sentences"
+        assert page.locator("#printed").inner_text() == heading
 
     def test_many_are_cut_from_the_page_that_is_shown_on(self, page, on_paper):
         total = page.count

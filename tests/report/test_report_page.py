@@ -54,13 +54,15 @@ class Page(HTMLParser):
 
     @property
     def data(self):
-        (found,) = [text for attributes, text in self.scripts if attributes.get("type") == "application/json"]
-        return json.loads(found)
+        (content,) = [
+            text for attributes, text in self.scripts if attributes.get("type") == "application/json"
+        ]
+        return json.loads(content)
 
     @property
     def policy(self):
-        (found,) = [value for tag, name, value in self.attributes if (value or "").startswith("default-src")]
-        return dict(rule.split(" ", 1) for rule in found.split("; "))
+        (policy,) = [value for tag, name, value in self.attributes if (value or "").startswith("default-src")]
+        return dict(rule.split(" ", 1) for rule in policy.split("; "))
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +76,12 @@ def page(example):
 
 
 def test_the_page_shows_the_figures_that_were_measured(example, page):
-    found = example.statistics
-    for name, assessment in zip(found.names, found.assessments, strict=True):
+    statistics = example.statistics
+    for name, assessment in zip(statistics.names, statistics.assessments, strict=True):
         assert name in page.text
         assert f"{100 * assessment.score.f1:.2f}" in page.text
         assert f"{100 * assessment.calibration.ece:.2f} %" in page.text
-    assert f"{found.evaluation.changes.fixed:,} errors fixed" in page.text
+    assert f"{statistics.evaluation.changes.fixed:,} errors fixed" in page.text
     for title in ("F1 by type", "Calibration", "Learning curves", "Convergence", "Confusion"):
         assert title in page.text
 
@@ -104,8 +106,8 @@ def test_every_axis_says_what_it_is_of(example):
 
 
 def test_one_invented_entity_is_a_faint_cell():
-    found = Confusion(("LOC", "ORG"), [[90, 0], [0, 50]], [0, 0], [0, 0], [1, 0])
-    shades = re.findall(r'<td class="(?:right)? ?heat-(\d)">(\S+?)</td>', confusion_table(found, "CRF"))
+    counts = Confusion(("LOC", "ORG"), [[90, 0], [0, 50]], [0, 0], [0, 0], [1, 0])
+    shades = re.findall(r'<td class="(?:right)? ?heat-(\d)">(\S+?)</td>', confusion_table(counts, "CRF"))
     assert ("8", "90") in shades
     assert ("1", "1") in shades
 
@@ -115,7 +117,7 @@ def test_the_data_are_those_of_the_sentences(example, page):
     assert [tuple(entry["t"]) for entry in data["sentences"]] == [s.tokens for s in example.file.sentences]
     for entry, prediction in zip(data["sentences"], example.predictions, strict=True):
         for key, entities in (("b", prediction.base_entities), ("f", prediction.entities)):
-            spans = [(start, end, data["types"][kind]) for start, end, kind, _ in entry[key]]
+            spans = [(start, end, data["types"][number]) for start, end, number, _ in entry[key]]
             assert spans == [tuple(entity.span) for entity in entities]
             assert [p for *_, p in entry[key]] == pytest.approx([e.probability for e in entities], abs=1e-3)
         before, after = (unpacked(text, len(entry["t"]), len(data["labels"])) for text in entry["m"])
@@ -186,9 +188,9 @@ def test_little_data(system):
 
 
 def test_types_that_the_model_does_not_know_and_long_names():
-    kinds = ["LOC", "a rather long name of a type"]
-    sentence = TaggedSentence(("Rome", "won"), (f"B-{kinds[1]}", "B-UNKNOWN"), 0)
-    page = Page(make_example([sentence], Labels.of_types(kinds, "BIO")).page)
-    assert page.data["types"] == [*kinds, "UNKNOWN"]
+    types = ["LOC", "a rather long name of a type"]
+    sentence = TaggedSentence(("Rome", "won"), (f"B-{types[1]}", "B-UNKNOWN"), 0)
+    page = Page(make_example([sentence], Labels.of_types(types, "BIO")).page)
+    assert page.data["types"] == [*types, "UNKNOWN"]
     assert "a rather long …" in page.text
     assert "UNKNOWN" in page.text

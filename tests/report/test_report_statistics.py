@@ -24,18 +24,18 @@ def walked(*residuals, converged=True):
 
 class TestConvergence:
     def test_steps_are_counted_and_residuals_kept_to_the_end(self):
-        found = convergence([walked(4.0, 0.1), walked(8.0, 4.0, 2.0, converged=False), walked(0.5)])
-        assert found.steps == [1, 1, 1]
-        assert found.converged == pytest.approx(2 / 3)
-        assert [row[1] for row in found.residuals] == [4.0, 0.5, 0.5]
+        summary = convergence([walked(4.0, 0.1), walked(8.0, 4.0, 2.0, converged=False), walked(0.5)])
+        assert summary.steps == [1, 1, 1]
+        assert summary.converged == pytest.approx(2 / 3)
+        assert [row[1] for row in summary.residuals] == [4.0, 0.5, 0.5]
 
     def test_no_inference_no_convergence(self):
         assert convergence([Prediction(("a",), [], [], []), walked()]) is None
 
     def test_a_first_residual_that_is_not_known(self):
-        found = convergence([walked(np.inf, 0.5), walked(np.inf, 0.1)])
-        assert found.residuals[0] is None
-        assert found.residuals[1][1] == pytest.approx(0.3)
+        summary = convergence([walked(np.inf, 0.5), walked(np.inf, 0.1)])
+        assert summary.residuals[0] is None
+        assert summary.residuals[1][1] == pytest.approx(0.3)
 
 
 class TestCurves:
@@ -97,22 +97,22 @@ def test_ticks_are_few_and_cover_the_range(low, width, about):
 
 def test_statistics_are_those_of_evaluate():
     example = news()
-    found = example.statistics
-    assert found.names == ["CRF", "CRF + GSPEN"]
-    assert found.evaluation == evaluate_predictions(example.file.sentences, example.predictions, True)
-    assert found.documents == 12
-    for counted, assessment in zip(found.confusions, found.assessments, strict=True):
-        for place, kind in enumerate(found.types):
-            score = assessment.score.types[kind]
-            assert counted.taken_for[place][place] == round(score.recall * score.support)
-    assert found.convergence is not None
+    statistics = example.statistics
+    assert statistics.names == ["CRF", "CRF + GSPEN"]
+    assert statistics.evaluation == evaluate_predictions(example.file.sentences, example.predictions, True)
+    assert statistics.documents == 12
+    for counted, assessment in zip(statistics.confusions, statistics.assessments, strict=True):
+        for number, entity_type in enumerate(statistics.types):
+            score = assessment.score.types[entity_type]
+            assert counted.taken_for[number][number] == round(score.recall * score.support)
+    assert statistics.convergence is not None
 
 
 def test_a_plain_crf_has_one_of_everything():
-    found = news(system="struct").statistics
-    assert found.names == ["CRF"]
-    assert (found.convergence, found.evaluation.changes, found.has_term) == (None, None, False)
-    assert len(found.confusions) == len(found.intervals.systems) == len(found.assessments) == 1
+    statistics = news(system="struct").statistics
+    assert statistics.names == ["CRF"]
+    assert (statistics.convergence, statistics.evaluation.changes, statistics.has_term) == (None, None, False)
+    assert len(statistics.confusions) == len(statistics.intervals.systems) == len(statistics.assessments) == 1
 
 
 def test_changes_of_the_sentences_add_up():

@@ -92,8 +92,8 @@ def server(tagger):
 def expected(tagger, text):
     """Type, text and probability of what the tagger itself finds."""
     sentences = read_text(text.split("\n"))
-    found = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
-    return [[(span.type, pytest.approx(p, abs=1e-4)) for span, p in row.entities] for row in found]
+    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+    return [[(span.type, pytest.approx(p, abs=1e-4)) for span, p in row.entities] for row in predictions]
 
 
 def told(answer):
@@ -142,7 +142,7 @@ def test_one_that_fails_does_not_fail_the_others(server):
     server.tagger.seconds = 0.05
     texts = [*TEXTS, "They stumble .", *TEXTS]
     with ThreadPoolExecutor(7) as clients:
-        found = list(
+        statuses = list(
             clients.map(
                 lambda text: server.request(
                     "POST", "/tag", json.dumps({"text": text}), {"Content-Type": "application/json"}
@@ -151,7 +151,7 @@ def test_one_that_fails_does_not_fail_the_others(server):
             )
         )
     server.tagger.seconds = 0.0
-    assert found == [200] * 3 + [500] + [200] * 3
+    assert statuses == [200] * 3 + [500] + [200] * 3
     assert server.tag(text="Rome")[0] == 200
 
 
@@ -173,8 +173,8 @@ def test_one_that_fails_does_not_fail_the_others(server):
     ],
 )
 def test_bad_requests_are_told_what_is_wrong(server, body, status, message):
-    found, answer, _ = server.request("POST", "/tag", body, {"Content-Type": "application/json"})
-    assert found == status
+    code, answer, _ = server.request("POST", "/tag", body, {"Content-Type": "application/json"})
+    assert code == status
     assert message in json.dumps(json.loads(answer))
 
 
@@ -202,9 +202,9 @@ def test_too_slow_and_too_many(tagger):
         assert running.tag(text="Rome")[0] == 200
         running.tagger.seconds = 2.0
         with ThreadPoolExecutor(2) as clients:
-            found = list(clients.map(lambda text: running.tag(text=text), ["Rome", "Graz"]))
-        assert [status for status, _ in found] == [503, 503]
-        assert "no answer within 0.5 s" in found[0][1]["detail"]
+            answers = list(clients.map(lambda text: running.tag(text=text), ["Rome", "Graz"]))
+        assert [status for status, _ in answers] == [503, 503]
+        assert "no answer within 0.5 s" in answers[0][1]["detail"]
         running.tagger.seconds = 0.0
         with socket.create_connection(("127.0.0.1", running.port)) as slow:
             slow.sendall(b"POST /tag HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{")
@@ -266,10 +266,10 @@ def test_schemathesis_finds_nothing(server, tmp_path):
     pytest.importorskip("schemathesis")
     command = ["schemathesis", "run", f"http://127.0.0.1:{server.port}/openapi.json"]
     code = "from schemathesis.cli import schemathesis; schemathesis()"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *command[1:], "--checks", "all", "--max-examples", "100", "--seed", "1"],
         capture_output=True,
         text=True,
         cwd=tmp_path,  # where it leaves its cache
     )
-    assert found.returncode == 0, found.stdout + found.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

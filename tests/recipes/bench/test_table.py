@@ -86,8 +86,8 @@ def test_a_ratio_above_the_papers_is_marked(rows):
 
 def test_without_the_data_generated_ones_of_the_published_size_are_timed(monkeypatch):
     monkeypatch.delenv("GSPEN_DATA", raising=False)
-    found = {task.name: (task.data, task.rows) for task in timed_tasks()}
-    assert found == {
+    sources = {task.name: (task.data, task.rows) for task in timed_tasks()}
+    assert sources == {
         "OCR": ("letters drawn from fonts", 1000),
         "tagging": ("generated", 10_000),
         "Bibtex": ("generated", 3660),
@@ -100,19 +100,19 @@ def test_contestants_are_the_recipes_systems_a_little_trained(name, monkeypatch,
     monkeypatch.delenv("GSPEN_DATA", raising=False)
     monkeypatch.setattr(epochs, "UPDATES", dict.fromkeys(UPDATES, 1))
     (task,) = (task for task in timed_tasks() if task.name == name)
-    found = {contestant.name: contestant for contestant in task.contestants(tmp_path, 40)}
-    assert list(found)[:2] == ["Struct", BY_MESSAGES]
-    assert {"SPEN", "GSPEN"} <= set(found)
-    exact, near = (found[key].system.scorer.polytope(1) for key in ("Struct", BY_MESSAGES))
+    timed = {contestant.name: contestant for contestant in task.contestants(tmp_path, 40)}
+    assert list(timed)[:2] == ["Struct", BY_MESSAGES]
+    assert {"SPEN", "GSPEN"} <= set(timed)
+    exact, near = (timed[key].system.scorer.polytope(1) for key in ("Struct", BY_MESSAGES))
     assert isinstance(exact, Tree) or exact.oracle == "cut"
     assert isinstance(near, LocalPolytope)
     assert (near.oracle, near.max_sweeps) == ("messages", 100 if name == "tagging" else 5)
-    struct = found["Struct"].system.scorer
+    struct = timed["Struct"].system.scorer
     before = {key: weight.clone() for key, weight in struct.pairs.named_parameters()}
-    assert found["GSPEN"].train(1).seconds_an_epoch > 0
+    assert timed["GSPEN"].train(1).seconds_an_epoch > 0
     if name == "tagging":  # GSPEN stands on Struct's pairs
         assert all(torch.equal(weight, before[key]) for key, weight in struct.pairs.named_parameters())
-    found["Struct"].train(2)
+    timed["Struct"].train(2)
     assert not all(torch.equal(weight, before[key]) for key, weight in struct.pairs.named_parameters())
 
 
@@ -126,17 +126,17 @@ def test_systems_of_a_run_are_timed_as_they_are(monkeypatch, tmp_path):
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     tasks = {task.name: task for task in timed_tasks(tmp_path / "runs")}
     assert [tasks[name].data for name in ("Bibtex", "Bookmarks")] == ["generated, trained", "generated"]
-    found = {one.name: one for one in tasks["Bibtex"].contestants(tmp_path / "unused", 50)}
-    assert list(found) == ["Struct", BY_MESSAGES, "SPEN"], "what the run has"
+    timed = {one.name: one for one in tasks["Bibtex"].contestants(tmp_path / "unused", 50)}
+    assert list(timed) == ["Struct", BY_MESSAGES, "SPEN"], "what the run has"
     for name in ("Struct", BY_MESSAGES, "SPEN"):
         weights = load_file(run / "seed-4" / name.partition(",")[0].lower() / "model.safetensors")
         learned = {
-            key: weight for key, weight in found[name].system.named_parameters() if weight.requires_grad
+            key: weight for key, weight in timed[name].system.named_parameters() if weight.requires_grad
         }
         assert weights.keys() == learned.keys()
         assert all(torch.equal(weights[key], learned[key]) for key in weights)
-        assert len(found[name].examples) == 50
-    found["SPEN"].train(1)
+        assert len(timed[name].examples) == 50
+    timed["SPEN"].train(1)
     assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
 
 
@@ -146,5 +146,5 @@ def test_the_command_shows_a_table_and_writes_json(monkeypatch, tmp_path):
     result = RUNNER.invoke(bench, ["table", "--quick", "--json", str(tmp_path / "table.json")])
     assert result.exit_code == 0, result.output
     assert "times Struct by messages" in " ".join(result.output.split())
-    found = json.loads((tmp_path / "table.json").read_text())
-    assert [row["system"] for row in found] == ["Struct", BY_MESSAGES, "SPEN", "GSPEN"]
+    rows = json.loads((tmp_path / "table.json").read_text())
+    assert [row["system"] for row in rows] == ["Struct", BY_MESSAGES, "SPEN", "GSPEN"]
