@@ -5,7 +5,7 @@ bookmarks-train.arff, -dev.arff (or -valid.arff), -test.arff, bookmarks.xml  rea
 bookmarks.arff, bookmarks.xml                                                read_bookmarks
 
 Each table may also be compressed, with .gz after its name. The XML file says which columns are labels; all
-others are features. An example is a row of features, zero or one each, and any number of labels.
+others are features. Features and labels are zero or one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from recipes.multilabel.arff import BinaryTable, read_binary_arff, read_label_na
 from recipes.studies.data import StudyData
 
 BOOKMARKS_ROWS = (48_000, 12_000, 27_856)
-"""How many of the rows of bookmarks.arff are for training, validation and testing, in this order."""
+"""Numbers of rows of bookmarks.arff for training, validation and testing, in this order."""
 
 
 def read_bibtex(folder: str | Path, seed: int = 0) -> StudyData:
-    """Read Bibtex: the published test rows, and training rows of which a quarter become dev.
+    """Read Bibtex: the published test rows, and training rows of which a random quarter becomes dev.
 
     Args:
-        folder: where the files are; see this module's header for their names.
-        seed: which quarter. Both parts keep the order of the file.
+        folder: folder of the files; see this module's header for their names.
+        seed: seed of the quarter; both parts keep the order of the file.
 
     Raises:
-        ValueError: a file is missing, damaged or does not go with the others.
+        ValueError: if a file is missing, damaged or has other columns than the others.
     """
     folder = Path(folder)
     names = read_label_names(folder / "bibtex.xml")
@@ -50,14 +50,14 @@ def read_bibtex(folder: str | Path, seed: int = 0) -> StudyData:
 def read_bookmarks(folder: str | Path) -> StudyData:
     """Read Bookmarks, from a file for each split or from the one file that Mulan publishes.
 
-    That file is cut in its order into `BOOKMARKS_ROWS`, or in this proportion if it has more or fewer rows.
-    If the folder has both, the files of splits are read.
+    The one file is cut in its order into `BOOKMARKS_ROWS`, or in this proportion if it has another number of
+    rows. If the folder has both, the files of splits are read.
 
     Args:
-        folder: where the files are; see this module's header for their names.
+        folder: folder of the files; see this module's header for their names.
 
     Raises:
-        ValueError: a file is missing, damaged or does not go with the others.
+        ValueError: if a file is missing, damaged or has other columns than the others.
     """
     folder = Path(folder)
     names = read_label_names(folder / "bookmarks.xml")
@@ -78,7 +78,7 @@ def _exists(folder: Path, name: str) -> bool:
 
 
 def _find(folder: Path, *names: str) -> Path:
-    """The first of the named tables that there is."""
+    """Return the first of the named tables that exists."""
     files = [folder / f"{name}.arff{ending}" for name in names for ending in ("", ".gz")]
     for file in files:
         if file.exists():
@@ -87,7 +87,7 @@ def _find(folder: Path, *names: str) -> Path:
 
 
 def _read_splits(files: Sequence[Path], labels: tuple[str, ...]) -> list[Examples]:
-    """Tables of the same columns, those of the labels in the order given."""
+    """Return tables with the same columns; the labels are in the given order."""
     splits: list[Examples] = []
     first: tuple[str, ...] = ()
     for file in files:
@@ -102,22 +102,22 @@ def _read_splits(files: Sequence[Path], labels: tuple[str, ...]) -> list[Example
 
 
 def _difference(names: tuple[str, ...], others: tuple[str, ...]) -> str:
-    for number, (expected, found) in enumerate(zip(names, others, strict=False)):
-        if expected != found:
-            return f"of which number {number} is {expected!r}, got {found!r}"
+    for number, (expected, name) in enumerate(zip(names, others, strict=False)):
+        if expected != name:
+            return f"of which number {number} is {expected!r}, got {name!r}"
     return f"which are {len(names)}, got {len(others)}"
 
 
 def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> Examples:
-    place = {name: number for number, name in enumerate(table.names)}
-    missing = [name for name in labels if name not in place]
+    number_of = {name: number for number, name in enumerate(table.names)}
+    missing = [name for name in labels if name not in number_of]
     if missing:
         raise ValueError(
             f"{file}: expected the {len(labels)} labels of the XML file among the attributes, "
             f"{len(missing)} are missing: {', '.join(missing[:5])}"
         )
-    columns = [place[name] for name in labels]
-    others = np.delete(np.arange(len(place)), columns)
+    columns = [number_of[name] for name in labels]
+    others = np.delete(np.arange(len(number_of)), columns)
     if not len(others):
         raise ValueError(f"{file}: expected features beside the {len(labels)} labels, got none")
     return Examples(
@@ -127,7 +127,7 @@ def _split(file: Path, table: BinaryTable, labels: tuple[str, ...]) -> Examples:
 
 
 def _cut(file: Path, whole: Examples) -> list[Examples]:
-    """One table as training, validation and test rows."""
+    """Cut one table into training, validation and test rows."""
     rows, total = len(whole.labels), sum(BOOKMARKS_ROWS)
     train, dev = (rows * part // total for part in BOOKMARKS_ROWS[:2])
     if not train or not dev:

@@ -1,4 +1,4 @@
-"""How multilabel predictions are scored: the F1 of each example, averaged; and thresholds."""
+"""The metric of multilabel predictions: F1 averaged over examples; and thresholds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def example_f1(
     labels: Shaped[Tensor, "examples labels"],
     threshold: float = 0.5,
 ) -> float:
-    """The F1 of each example's labels, averaged; an example without labels counts 1 if none are predicted.
+    """Return the F1 of labels, averaged over examples; 1 for an example without labels and predictions.
 
     Args:
-        probabilities: of each label, or predictions, zero or one.
-        labels: zero or one.
-        threshold: labels of a probability above it are predicted.
+        probabilities: probabilities of labels, or predictions, zero or one.
+        labels: gold labels, zero or one.
+        threshold: labels with probabilities above it are predicted.
 
     Example:
         >>> gold = torch.tensor([[1, 1, 0], [0, 0, 0]])
@@ -32,10 +32,10 @@ def example_f1(
 def best_threshold(
     probabilities: Shaped[Tensor, "examples labels"], labels: Shaped[Tensor, "examples labels"]
 ) -> tuple[float, float]:
-    """The threshold of the highest `example_f1`, and that F1; the lowest of equally good thresholds.
+    """Return the threshold of the highest `example_f1`, and that F1; of equally good ones the lowest.
 
-    All of 0.005, 0.010, ..., 0.995 are compared, and 90 smaller ones down to 1e-9: beliefs at a low
-    temperature are sharp, and most of what is doubtful lies near 0.
+    The thresholds 0.005, 0.010, ..., 0.995 are compared, and 90 smaller ones down to 1e-9, as marginals at a
+    low temperature are close to 0 or 1.
 
     Example:
         >>> best_threshold(torch.tensor([[0.9, 0.203, 0.31]]), torch.tensor([[1, 0, 1]]))
@@ -44,8 +44,8 @@ def best_threshold(
     _check(probabilities, labels)
     grid = _thresholds()
     gold = labels.bool().cpu()
-    reached = probabilities.detach().double().cpu().contiguous()
-    passed = torch.bucketize(reached, grid)  # how many thresholds are below
+    values = probabilities.detach().double().cpu().contiguous()
+    passed = torch.bucketize(values, grid)  # number of thresholds below
     counts = torch.zeros((2, len(gold), len(grid) + 1), dtype=torch.int64)
     counts[0].scatter_add_(1, passed, torch.ones_like(passed))
     counts[1].scatter_add_(1, passed, gold.long())

@@ -1,4 +1,4 @@
-"""What lies behind the letters: small patches of photographs, and other photographs for each split."""
+"""Backgrounds of letters: small patches of photographs, other photographs for each split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Photo = UInt8[np.ndarray, "_ _"]
 """A grey photograph, or a part of one."""
 
 MANY = 10
-"""From this many photographs on, a split has photographs of its own; fewer are each cut into this many."""
+"""From this number on, photographs are not cut; fewer are each cut into this number of bands."""
 
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -24,11 +24,11 @@ def read_backgrounds(folder: str | Path | None = None) -> list[Photo]:
     """Read photographs as grey images.
 
     Args:
-        folder: all images in it are read, in the order of their names; None takes the two photographs that
-            come with scikit-learn.
+        folder: folder of images, read in the order of their names; by default the two photographs that come
+            with scikit-learn.
 
     Raises:
-        ValueError: there is no image, or one cannot be read or is too small; the message says which.
+        ValueError: if there is no image, or one cannot be read or is too small; the message names it.
     """
     from PIL import Image
 
@@ -59,20 +59,17 @@ def _photo(file: Path) -> Photo:
 
 
 def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[list[Photo]]:
-    """Divide photographs into pools that have no pixel in common.
+    """Return a pool of photographs for each share; pools have no pixel in common.
 
-    Ten or more photographs are dealt out whole. Fewer are each cut into vertical bands, and the bands dealt
-    out in turn: three wide bands would be as different as the left and the right of a photograph are.
+    Ten or more photographs are divided whole. Fewer are each cut into vertical bands, which go to the pools
+    in turn: the pools would differ too much if each had one wide band of a photograph.
 
     Args:
-        photos: what to divide.
-        shares: of each pool; they sum to one.
-
-    Returns:
-        A pool for each share.
+        photos: photographs to divide.
+        shares: shares of the pools; they sum to one.
 
     Raises:
-        ValueError: a pool would be empty.
+        ValueError: if a pool would be empty.
 
     Example:
         >>> train, test = split_backgrounds([np.zeros((40, 400), np.uint8)], (0.8, 0.2))
@@ -85,9 +82,9 @@ def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[
         raise ValueError(f"expected positive shares that sum to 1, got {tuple(shares)}")
     parts = [list(photos)] if len(photos) >= MANY else [_bands(photo) for photo in photos]
     pools: list[list[Photo]] = [[] for _ in shares]
-    for some in parts:
-        for part, owner in zip(some, _dealt(len(some), shares), strict=True):
-            pools[owner].append(part)
+    for bands in parts:
+        for band, pool in zip(bands, _pools_of(len(bands), shares), strict=True):
+            pools[pool].append(band)
     if not all(pools):
         raise ValueError(
             f"{len(photos)} photographs are too few or too narrow for the shares {tuple(shares)}: expected "
@@ -97,45 +94,47 @@ def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[
 
 
 def _bands(photo: Photo) -> list[Photo]:
-    """Vertical bands of about equal width, each wide enough for a patch."""
+    """Cut a photograph into vertical bands of about equal width, each wide enough for a patch."""
     return np.array_split(photo, max(1, min(MANY, photo.shape[1] // SIZE)), axis=1)
 
 
-def _dealt(count: int, shares: Sequence[float]) -> list[int]:
-    """The owner of each of some things in a row: always the one who lacks most of their share."""
-    owners: list[int] = []
+def _pools_of(count: int, shares: Sequence[float]) -> list[int]:
+    """Return the pool of each of `count` parts: always the pool that lacks most of its share."""
+    pools: list[int] = []
     for number in range(1, count + 1):
-        lacks = [number * share - owners.count(owner) for owner, share in enumerate(shares)]
-        owners.append(max(range(len(shares)), key=lambda owner: round(lacks[owner], 6)))
-    return owners
+        lacking = [number * share - pools.count(pool) for pool, share in enumerate(shares)]
+        pools.append(max(range(len(shares)), key=lambda pool: round(lacking[pool], 6)))
+    return pools
 
 
 def cut_patches(
     pool: Sequence[Photo], draws: Float[np.ndarray, " patches"]
 ) -> UInt8[np.ndarray, "patches 28 28"]:
-    """Cut a patch out of a pool for each random number; all places are equally likely.
+    """Cut a patch out of a pool for each random number; all positions are equally likely.
 
     Args:
         pool: photographs of at least 28 x 28 pixels.
-        draws: uniform in [0, 1); equal numbers give equal patches.
+        draws: uniform random numbers in [0, 1); equal numbers give equal patches.
 
     Example:
-        >>> photo = np.arange(29, dtype=np.uint8)[None].repeat(28, 0)   # it has two places for a patch
+        >>> photo = np.arange(29, dtype=np.uint8)[None].repeat(28, 0)   # it has two positions for a patch
         >>> cut_patches([photo], np.array([0.2, 0.7]))[:, 0, 0]
         array([0, 1], dtype=uint8)
     """
     small = [photo.shape for photo in pool if min(photo.shape) < SIZE]
     if small or not pool:
         raise ValueError(f"expected photographs of at least {SIZE} x {SIZE} pixels, got {small or 'none'}")
-    places = np.array([(rows - SIZE + 1) * (columns - SIZE + 1) for rows, columns in (p.shape for p in pool)])
-    ends = places.cumsum()
+    positions = np.array(
+        [(rows - SIZE + 1) * (columns - SIZE + 1) for rows, columns in (p.shape for p in pool)]
+    )
+    ends = positions.cumsum()
     chosen = pick(draws, int(ends[-1]))
-    owner = np.searchsorted(ends, chosen, side="right")
+    photo_of = np.searchsorted(ends, chosen, side="right")
     patches = np.empty((len(draws), SIZE, SIZE), dtype=np.uint8)
-    for number in np.unique(owner):
-        here = owner == number
+    for number in np.unique(photo_of):
+        here = photo_of == number
         windows = sliding_window_view(pool[number], (SIZE, SIZE))
-        row, column = np.divmod(chosen[here] - (ends - places)[number], windows.shape[1])
+        row, column = np.divmod(chosen[here] - (ends - positions)[number], windows.shape[1])
         patches[here] = windows[row, column]
     return patches
 
@@ -143,7 +142,7 @@ def cut_patches(
 def pick(
     draws: Float[np.ndarray, "*shape"], counts: Int64[np.ndarray, "*#shape"] | int
 ) -> Int64[np.ndarray, "*shape"]:
-    """Turn uniform random numbers in [0, 1) into whole numbers from 0 to count - 1.
+    """Return uniform random numbers in [0, 1) as whole numbers from 0 to count - 1.
 
     Example:
         >>> pick(np.array([0.0, 0.5, 0.99]), 10)

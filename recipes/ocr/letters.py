@@ -1,12 +1,12 @@
-"""Images of single letters, 28 x 28 pixels with bright ink on black, by where they come from.
+"""Images of single letters, 28 x 28 pixels with bright ink on black, from several sources.
 
-None                         drawn with the fonts that are installed
+None                         drawn with the installed fonts
 path/to/file.npz             arrays `images`, `label` (a character) and `font` (a number)
 path/to/folder, .zip, .tgz   Chars74k's "English Fnt" as published: .../Fnt/Sample011/img011-00001.png
 
-Digits are left out, and capitals stand for their letter. Chars74k holds many fonts twice and one of them
-fifteen times, under different numbers. Equal images of a letter are therefore kept once: whatever groups are
-put into different splits, no image is then in two of them.
+Digits are ignored, and capitals count as their letter. Chars74k has many fonts twice and one of them fifteen
+times, under different numbers. Equal images of a letter are therefore kept once, so that no image can be in
+two splits.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SIZE = 28
 """Height and width of a letter image."""
 
 Files = dict[str, Callable[[], IO[bytes]]]
-"""How to open each file of a folder or archive."""
+"""Functions that open the files of a folder or archive, by name."""
 
 _LAYOUT = "Sample011/img011-00001.png to Sample062/..., as in Chars74k's English Fnt set"
 _PICTURE = re.compile(r"(?:^|/)(Fnt/)?Sample([0-9]{3})/img([0-9]{3})-([0-9]{1,9})\.png\Z")
-_MOST_BYTES, _MOST_PIXELS = 1 << 20, 1 << 20  # of a picture; those of Chars74k are much smaller
+_MOST_BYTES, _MOST_PIXELS = 1 << 20, 1 << 20  # of a picture; Chars74k's are much smaller
 _NO_LETTERS = ("cmex", "cmsy", "stixsiz", "stixnonuni", "symbol", "dings", "dingbat", "emoji", "icon", "math")
-_FINE = 4  # letters are drawn this much larger, then reduced
-_STYLES = ((26, 0, 0.0), (25, 2, 0.0), (23, 0, 0.25))  # height of the tallest letter, bolder by, slant
+_FINE = 4  # factor by which letters are drawn larger, then reduced
+_STYLES = ((26, 0, 0.0), (25, 2, 0.0), (23, 0, 0.25))  # height of the tallest letter, added boldness, slant
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,10 @@ class Letters:
     """A pool of letter images.
 
     Attributes:
-        images: ink is 255, the background 0.
-        labels: 0 is "a", 25 is "z".
-        source: where they come from, for people to read.
-        group: the font of each; a pool is split by group, so that no font is in two splits.
+        images: images; ink is 255, the background 0.
+        labels: labels; 0 is "a", 25 is "z".
+        source: where the images come from, for people to read.
+        group: font of each image; a pool is split by group, so that no font is in two splits.
     """
 
     images: UInt8[Tensor, "letters 28 28"]
@@ -63,15 +63,15 @@ class Letters:
 
     @property
     def alphabet(self) -> str:
-        """The letters that occur, in order."""
+        """Return the letters that occur, in order."""
         return "".join(ascii_lowercase[label] for label in self.labels.unique().tolist())
 
 
 def read_letters(source: str | Path | None = None) -> Letters:
-    """Read or draw letter images; see this module's header for what `source` may be.
+    """Read or draw letter images; see this module's header for the sources.
 
     Raises:
-        ValueError: the source is missing, damaged or not what was expected; the message says which file.
+        ValueError: if the source is missing, damaged or has other content; the message names the file.
     """
     if source is None:
         return _drawn()
@@ -87,7 +87,7 @@ def _letters(
     labels: Int64[np.ndarray, " letters"],
     fonts: Int64[np.ndarray, " letters"],
 ) -> Letters:
-    """The pool, with bright ink, and each image of a letter once."""
+    """Return the pool, with bright ink, and each image of a letter once."""
     border = np.ones((SIZE, SIZE), dtype=bool)
     border[1:-1, 1:-1] = False
     if images[:, border].mean() > 127.5:
@@ -111,13 +111,13 @@ def _from_arrays(path: Path) -> Letters:
     images, characters, fonts = _load_arrays(path)
     if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != (SIZE, SIZE):
         raise ValueError(f"{path}: expected images as uint8 [n, 28, 28], got {images.dtype} {images.shape}")
-    for name, array, kinds, what in (
+    for name, array, dtypes, noun in (
         ("label", characters, "U", "character"),
         ("font", fonts, "iu", "number"),
     ):
-        if array.dtype.kind not in kinds or array.shape != images.shape[:1]:
+        if array.dtype.kind not in dtypes or array.shape != images.shape[:1]:
             raise ValueError(
-                f"{path}: expected {name} as a {what} for each of {len(images)} images, "
+                f"{path}: expected {name} as a {noun} for each of {len(images)} images, "
                 f"got {array.dtype} {array.shape}"
             )
     small = np.char.lower(characters)
@@ -137,27 +137,27 @@ def _load_arrays(path: Path) -> list[np.ndarray]:
         raise ValueError(f"{path}: expected an .npz file with arrays {', '.join(names)}, got something else")
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            found = list(arrays.files)
-            if set(names) <= set(found):
+            present = list(arrays.files)
+            if set(names) <= set(present):
                 images, characters, fonts = (np.asanyarray(arrays[name]) for name in names)
-                characters.tolist()  # characters that are none come to light only here
-                return [images, characters, fonts]  # what was no array came as bytes
-    except Exception as error:  # for damaged files, these are of many kinds
+                characters.tolist()  # invalid characters raise only here
+                return [images, characters, fonts]  # entries that are no arrays came as bytes
+    except Exception as error:  # damaged files raise exceptions of many classes
         raise ValueError(f"{path}: cannot be read as an .npz file: {error}") from None
-    raise ValueError(f"{path}: expected arrays {', '.join(names)}, got {', '.join(found) or 'none'}")
+    raise ValueError(f"{path}: expected arrays {', '.join(names)}, got {', '.join(present) or 'none'}")
 
 
 # Pictures
 
 
 def _from_pictures(path: Path) -> Letters:
-    """A folder or an archive in the layout of Chars74k."""
+    """Read a folder or an archive in the layout of Chars74k."""
     read = {}
     with _opened(path) as files:
-        found = {name: match for name in files if (match := _PICTURE.search(name))}
-        # A folder may also hold Chars74k's photographs, whose files are named alike.
-        only_fonts = any(match[1] for match in found.values())
-        for name, match in found.items():  # in the archive's order: going back in a .tgz is slow
+        matches = {name: match for name in files if (match := _PICTURE.search(name))}
+        # A folder may also hold Chars74k's photographs, whose files have the same names.
+        only_fonts = any(match[1] for match in matches.values())
+        for name, match in matches.items():  # in the archive's order: going back in a .tgz is slow
             label = _label(path, match, name) if match[1] or not only_fonts else None
             if label is not None:
                 read[name] = _picture(f"{path}: {name}", files[name]), label, int(match[4])
@@ -169,13 +169,11 @@ def _from_pictures(path: Path) -> Letters:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Files]:
-    """The files of a folder or archive by name; nothing is unpacked to disk, and names are only compared."""
+    """Yield the files of a folder or archive by name; nothing is unpacked to disk."""
     try:
         if path.is_dir():
-            found = {
-                file.relative_to(path).as_posix(): file for file in path.rglob("*.png") if file.is_file()
-            }
-            yield {name: cast(Callable, partial(file.open, "rb")) for name, file in found.items()}
+            pictures = [file for file in path.rglob("*.png") if file.is_file()]
+            yield {p.relative_to(path).as_posix(): cast(Callable, partial(p.open, "rb")) for p in pictures}
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as zipped:
                 yield {info.filename: partial(zipped.open, info) for info in zipped.infolist()}
@@ -189,12 +187,12 @@ def _opened(path: Path) -> Iterator[Files]:
         if str(path) in str(error):
             raise
         raise ValueError(f"{path}: cannot be read: {error}") from None
-    except Exception as error:  # for damaged files, these are of many kinds
+    except Exception as error:  # damaged files raise exceptions of many classes
         raise ValueError(f"{path}: cannot be read: {error}") from None
 
 
 def _label(path: Path, match: re.Match[str], name: str) -> int | None:
-    """A picture's label by its folder; None for a digit."""
+    """Return a picture's label by its folder; None for a digit."""
     sample = int(match[2])
     if sample != int(match[3]):
         raise ValueError(f"{path}: {name}: expected img{match[2]} in Sample{match[2]}, got img{match[3]}")
@@ -203,28 +201,28 @@ def _label(path: Path, match: re.Match[str], name: str) -> int | None:
     return (sample - 11) % 26 if sample > 10 else None
 
 
-def _picture(place: str, opener: Callable[[], IO[bytes]]) -> UInt8[np.ndarray, "28 28"]:
-    """A PNG file as a small grey image."""
+def _picture(name: str, opener: Callable[[], IO[bytes]]) -> UInt8[np.ndarray, "28 28"]:
+    """Return a PNG file as a small grey image."""
     from PIL import Image
 
     with opener() as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise ValueError(f"{place}: expected a small picture, got more than {_MOST_BYTES:,} bytes")
+        raise ValueError(f"{name}: expected a small picture, got more than {_MOST_BYTES:,} bytes")
     try:
         with Image.open(BytesIO(content), formats=("PNG",)) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise ValueError(f"it has {image.width} x {image.height} pixels")
             return np.array(image.convert("L").resize((SIZE, SIZE), Image.Resampling.BILINEAR))
-    except Exception as error:  # for damaged pictures, these are of many kinds
-        raise ValueError(f"{place}: expected a small PNG picture: {error}") from None
+    except Exception as error:  # damaged pictures raise exceptions of many classes
+        raise ValueError(f"{name}: expected a small PNG picture: {error}") from None
 
 
 # Fonts
 
 
 def _drawn() -> Letters:
-    """All lower-case letters in all fonts at hand, each font in a few styles."""
+    """Draw all lower-case letters in all installed fonts, each font in a few styles."""
     images = []
     for font in _fonts():
         styles = [_draw(font, *style) for style in _STYLES]
@@ -240,7 +238,7 @@ def _drawn() -> Letters:
 
 
 def _fonts() -> list[FreeTypeFont]:
-    """Matplotlib's fonts and the system's, each once, without those that are known to hold no letters."""
+    """Return Matplotlib's and the system's fonts, each once, without those known to have no letters."""
     import matplotlib
     from matplotlib.font_manager import findSystemFonts
     from PIL import ImageFont
@@ -252,14 +250,14 @@ def _fonts() -> list[FreeTypeFont]:
             continue
         try:
             font = ImageFont.truetype(file, 100)
-        except OSError:  # bitmaps, or damaged
+        except OSError:  # a bitmap font, or damaged
             continue
         fonts.setdefault(font.getname(), font)
     return list(fonts.values())
 
 
 def _draw(font: FreeTypeFont, height: int, bolder: int, slant: float) -> UInt8[np.ndarray, "26 28 28"]:
-    """The letters a to z, each in the middle of its image, in one scale that lets all of them fit."""
+    """Draw the letters a to z, each in the middle of its image, in the largest scale at which all fit."""
     from PIL import Image, ImageDraw
 
     boxes = np.array([font.getbbox(letter) for letter in ascii_lowercase])

@@ -1,13 +1,13 @@
-"""Words as five letter images each: the data of the paper's OCR experiment, made on the spot.
+"""Words of five letter images: the data of the paper's OCR experiment, made of letters and photographs.
 
     pixel = alpha * background + (1 - alpha) * letter
 
 A word is drawn from a short list. Each of its letters is a random image of that letter, shifted, scaled and
-rotated, then mixed with a random patch of a photograph. Which words exist is thus a strong signal, and alpha
-sets how much a single image tells. The splits share neither fonts nor letter images nor backgrounds.
+rotated, then mixed with a random patch of a photograph. The list is thus a strong signal, and alpha sets how
+informative a single image is. The splits share neither fonts nor letter images nor backgrounds.
 
-Every word is a function of one row of uniform random numbers. So data of equal seeds differ in nothing but
-the mixing, whatever their alphas, and a smaller training set is the beginning of a larger one.
+Every word is a function of one row of uniform random numbers. So data with equal seeds and different alphas
+differ in the mixing only, and a smaller training set is the beginning of a larger one.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _TEXT = """
     wheel truck train plane horse sheep whale mouse chair nurse judge queen guest uncle
 """
 WORDS = tuple(_TEXT.split())
-"""Common English words of five letters, about as often used first."""
+"""Common English words of five letters, roughly by frequency."""
 
 SHARES = (0.6, 0.2, 0.2)
-"""Of the fonts, and of the backgrounds, that the splits have."""
+"""Shares of the splits in the fonts and in the backgrounds."""
 
-_SHIFT, _SCALE, _DEGREES = 3.0, (0.8, 1.2), 15.0  # pixels; smallest and largest; to either side
-_CHUNK = 500  # words at a time
+_SHIFT, _SCALE, _DEGREES = 3.0, (0.8, 1.2), 15.0  # at most, in pixels and degrees
+_CHUNK = 500  # words generated at a time
 _DRAWS = 6  # random numbers of a letter: its image, its patch, two of its shift, its scale, its angle
 
 
 def choose_words(alphabet: str, count: int = 50) -> list[str]:
-    """The first words of the list that can be spelled with the letters at hand.
+    """Return the first words of the list that can be spelled with the letters of an alphabet.
 
     Example:
         >>> choose_words("abcdefghijklmnopqrstuvwxyz", 6)
@@ -74,18 +74,19 @@ def make_ocr_data(
     seed: int = 0,
     words: Sequence[str] | None = None,
 ) -> StudyData:
-    """Make training, validation and test data.
+    """Generate training, validation and test data.
 
     Args:
-        letters: see `read_letters`; 60 % of the fonts are for training, 20 % each for the others.
-        backgrounds: see `read_backgrounds`; divided likewise.
-        alpha: from 0, letters on black, to 1, backgrounds alone. The paper has 0.3, 0.5 and 0.7.
-        sizes: how many words train, dev and test have.
-        seed: equal seeds give equal data but for alpha; fewer words are the first of more.
-        words: the vocabulary; by default `choose_words` for the letters that there are.
+        letters: letter images; 60 % of the fonts are for training, 20 % each for the others.
+        backgrounds: photographs, divided in the same way.
+        alpha: weight of the background: 0 is letters on black, 1 backgrounds alone. The paper has 0.3, 0.5
+            and 0.7.
+        sizes: numbers of words of train, dev and test.
+        seed: seed of words and images; fewer words are the first of more words.
+        words: the vocabulary; by default `choose_words` for the alphabet of the letters.
 
     Raises:
-        ValueError: an argument is out of range, or a split would lack a letter that the words need.
+        ValueError: if an argument is out of range, or a split has no image of a letter that the words need.
     """
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
@@ -120,7 +121,7 @@ def _spelled(words: Sequence[str], alphabet: str) -> Int64[np.ndarray, "words 5"
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """The letter images of a split, in the order of their labels, and where each letter's begin."""
+    """Letter images of a split in the order of their labels; start and number of each label's images."""
 
     images: UInt8[Tensor, "letters 28 28"]
     starts: Int64[np.ndarray, " labels"]
@@ -128,7 +129,7 @@ class _Pool:
 
 
 def _split_letters(letters: Letters, needed: Int64[np.ndarray, " needed"], seed: int) -> list[_Pool]:
-    """Deal out the fonts; each split must have every letter that the words need."""
+    """Divide the fonts among the splits; each split must have every letter that the words need."""
     groups = np.random.default_rng((seed, len(SPLITS))).permutation(letters.group.unique().numpy())
     ends = [round(share * len(groups)) for share in accumulate(SHARES)]
     pools = []
@@ -154,7 +155,7 @@ def _words(
     draws: Float[np.ndarray, "examples 5 6"],
     alpha: float,
 ) -> UInt8[Tensor, "examples 5 28 28"]:
-    """The images of some words."""
+    """Return the images of words."""
     flat, draws = labels.reshape(-1), draws.reshape(-1, _DRAWS)
     letters = _moved(pool.images[pool.starts[flat] + pick(draws[:, 0], pool.counts[flat])], draws[:, 2:])
     patches = torch.from_numpy(cut_patches(photos, draws[:, 1]))
@@ -167,8 +168,8 @@ def _moved(
 ) -> Float[Tensor, "letters 28 28"]:
     """Shift, scale and rotate each image, with bilinear interpolation.
 
-    The grid says where each pixel comes from. `affine_grid` makes it by matrix products, whose last bits may
-    depend on how many images there are; here each pixel is computed alike in every batch.
+    The grid holds the source of each pixel. `affine_grid` computes it by matrix products, whose last bits may
+    depend on the number of images; here each pixel is computed in the same way in every batch.
     """
     right, down = _SHIFT * (2 * draws[:, :2].T - 1) * 2 / SIZE  # an image goes from -1 to 1
     scale = _SCALE[0] + (_SCALE[1] - _SCALE[0]) * draws[:, 2]
@@ -182,7 +183,7 @@ def _moved(
 
 
 def letter_accuracy(predicted: Int64[Tensor, "examples 5"], gold: Int64[Tensor, "examples 5"]) -> float:
-    """The share of letters that are right.
+    """Return the share of letters that are right.
 
     Example:
         >>> gold = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]])
@@ -194,7 +195,7 @@ def letter_accuracy(predicted: Int64[Tensor, "examples 5"], gold: Int64[Tensor, 
 
 
 def word_accuracy(predicted: Int64[Tensor, "examples 5"], gold: Int64[Tensor, "examples 5"]) -> float:
-    """The share of words whose letters are all right; see `letter_accuracy` for an example."""
+    """Return the share of words whose letters are all right; see `letter_accuracy` for an example."""
     return _right(predicted, gold).all(dim=1).double().mean().item()
 
 

@@ -1,4 +1,4 @@
-"""Generated multilabel data: sparse features, and labels that go together by topics."""
+"""Generated data: sparse binary features, and labels that go together by topics."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from jaxtyping import Float32, Float64, Int64, Shaped
 from gspen_ner.training import Examples
 from recipes.studies.data import StudyData
 
-_CHUNK = 1_000  # rows that are generated at a time
+_CHUNK = 1_000  # rows generated at a time
 
 
 def generate_rows(
     rows: tuple[int, int, int], features: int = 300, labels: int = 30, seed: int = 0
 ) -> StudyData:
-    """Make data that looks like Bibtex or Bookmarks: sparse features, and labels that go together.
+    """Generate data like Bibtex or Bookmarks: sparse features, and labels that go together.
 
-    Each example has a topic, and one to three labels of that topic. Label 0 goes with all topics, with some
-    far more often, and is the most frequent by far. A label makes features of its own likely, and features
-    that it shares with its topic; all others are noise. So labels can be learned, and better together.
+    Each example has a topic, and one to three labels of that topic. Label 0 occurs with all topics, with some
+    far more often, and is the most frequent label by far. A label makes features of its own likely, and
+    features that it shares with its topic; all others are noise. So labels are easier to predict together.
 
     Args:
-        rows: how many examples train, dev and test have.
-        features: how many; Bookmarks has 2,150.
-        labels: how many, 3 or more; Bookmarks has 208.
-        seed: equal seeds and widths give equal data; fewer rows are the first of more.
+        rows: numbers of examples of train, dev and test.
+        features: number of features; Bookmarks has 2,150.
+        labels: number of labels, 3 or more; Bookmarks has 208.
+        seed: equal seeds and widths give equal data; fewer rows are the first of more rows.
 
     Example:
         >>> data = generate_rows((40, 10, 10), features=50, labels=12)
@@ -46,14 +46,14 @@ def generate_rows(
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """What generated examples are drawn from.
+    """The distribution of generated examples.
 
     Attributes:
-        topic: of each label; label 0 has none, -1.
-        topic_rate: how often each topic is drawn.
-        common_rate: how often label 0 goes with each topic.
-        appeal: logarithm of how often a label is drawn within its topic.
-        absent: logarithm of how often a feature is zero without any label.
+        topic: topic of each label; -1 for label 0.
+        topic_rate: probability of each topic.
+        common_rate: probability of label 0 given each topic.
+        appeal: logarithm of the weight of a label within its topic.
+        absent: logarithm of the probability that a feature is zero without any label.
         effect: what a label adds to that.
     """
 
@@ -77,7 +77,7 @@ def _world(features: int, labels: int, random: np.random.Generator) -> _World:
         effect[label, random.integers(features, size=own)] = np.log(1 - 0.4)
         if label:
             effect[label, shared_features[topic[label]]] = np.log(1 - 0.3)
-    noise = random.permutation(0.5 / np.arange(1, features + 1) ** 0.6 + 0.01)  # words: few are frequent
+    noise = random.permutation(0.5 / np.arange(1, features + 1) ** 0.6 + 0.01)  # like words, few are frequent
     return _World(
         topic,
         rate / rate.sum(),
@@ -93,7 +93,7 @@ def _generate(world: _World, count: int, seed: tuple[int, int]) -> Examples:
     labels = torch.empty((count, len(world.topic)), dtype=torch.int64)
     label_draws, feature_draws = (np.random.default_rng((*seed, stream)) for stream in range(2))
     for start in range(0, count, _CHUNK):
-        kept = min(_CHUNK, count - start)  # whole chunks are drawn, so that rows never depend on their number
+        kept = min(_CHUNK, count - start)  # whole chunks are drawn: rows do not depend on count
         chosen = _draw_labels(world, label_draws.random((_CHUNK, 3 + len(world.topic))))
         absent = np.exp(world.absent + chosen.astype(np.float32) @ world.effect)
         present = feature_draws.random(absent.shape, dtype=np.float32) >= absent
@@ -105,7 +105,7 @@ def _generate(world: _World, count: int, seed: tuple[int, int]) -> Examples:
 def _draw_labels(
     world: _World, draws: Float64[np.ndarray, "examples draws"]
 ) -> Shaped[np.ndarray, "examples labels"]:
-    """Which labels examples have: the most appealing ones of a topic, by chance, and label 0."""
+    """Draw the labels of examples: one to three of a topic, and label 0."""
     topics = np.searchsorted(world.topic_rate.cumsum()[:-1], draws[:, 0], side="right")
     wanted = 1 + (draws[:, 1] < 0.65).astype(int) + (draws[:, 1] < 0.25)
     keys = world.appeal - np.log(-np.log(np.maximum(draws[:, 3:], 1e-300)))
