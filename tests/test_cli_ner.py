@@ -63,7 +63,7 @@ VERBS = (
         ("data", "describe"),
     ],
 )
-def test_every_verb_has_an_example_in_its_help(verb):
+def test_every_command_has_an_example_in_its_help(verb):
     output = run(*verb, "--help").output
     assert "Examples:" in output
     example = output.split("Examples:")[1].split("Options")[0]
@@ -78,14 +78,14 @@ def test_examples_use_options_that_exist(verb):
     assert set(re.findall(r"--[a-z-]+", own)) <= set(re.findall(r"--[a-z-]+", options))
 
 
-def test_without_arguments_the_verbs_are_listed():
+def test_without_arguments_the_commands_are_listed():
     output = gspen_ner().output
     for verb in (*VERBS, "data"):
         assert re.search(rf"\b{verb}\b", output)
 
 
 class TestRecipes:
-    def test_are_listed_with_what_they_do(self):
+    def test_are_listed_with_their_descriptions(self):
         output = run("recipes").output
         for name, description in recipe_names().items():
             assert name in output
@@ -94,7 +94,7 @@ class TestRecipes:
 
 
 class TestTrain:
-    def test_shows_what_happened_and_how_to_go_on(self, tmp_path):
+    def test_shows_the_results_and_the_next_commands(self, tmp_path):
         recipe = write_recipe(tmp_path / "mine.yaml")
         output = run("train", recipe, "--output", tmp_path / "run").output
         assert "base, epoch 2/2: loss" in output
@@ -102,7 +102,7 @@ class TestTrain:
         assert "the global term fixed" in output
         assert f"gspen-ner predict {tmp_path / 'run'} -" in output
 
-    def test_puts_the_run_into_runs_if_not_told_where(self, tmp_path, monkeypatch):
+    def test_the_default_output_is_a_folder_in_runs(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         write_recipe(tmp_path / "mine.yaml", system="unary", base_training={"epochs": 1})
         run("train", "mine.yaml")
@@ -137,12 +137,12 @@ class TestTrain:
             ),
         ],
     )
-    def test_a_bad_set_is_refused_before_anything_is_made(self, change, message, tmp_path):
+    def test_an_invalid_set_is_refused_before_anything_is_written(self, change, message, tmp_path):
         recipe = write_recipe(tmp_path / "mine.yaml")
         refused("train", recipe, "--set", change, "--output", tmp_path / "run", message=message)
         assert not (tmp_path / "run").exists()
 
-    def test_an_unknown_recipe_is_refused_with_a_guess(self, tmp_path):
+    def test_an_unknown_recipe_is_refused_with_a_suggestion(self, tmp_path):
         refused("train", "quickstrat", "--output", tmp_path / "run", message="did you mean 'quickstart'?")
         refused("train", tmp_path / "none.yaml", "--output", tmp_path / "run", message="no such recipe file")
         assert not (tmp_path / "run").exists()
@@ -162,7 +162,7 @@ class TestTrain:
         refused("train", recipe, "--output", recipe, message="is a file", code=2)
         refused("train", recipe, "--output", recipe / "run", message="Not a directory")
 
-    def test_interrupted_it_says_how_to_go_on(self, tmp_path, monkeypatch):
+    def test_an_interrupted_run_names_the_command_that_resumes_it(self, tmp_path, monkeypatch):
         def interrupt(*args, **kwargs):
             raise KeyboardInterrupt
 
@@ -250,7 +250,7 @@ class TestEvaluate:
         refused("evaluate", trained, data, "--json", tmp_path / "scores.json", message=message)
         assert not list(tmp_path.iterdir())
 
-    def test_a_model_that_is_none_is_refused(self, corpus, tmp_path):
+    def test_a_folder_without_a_model_is_refused(self, corpus, tmp_path):
         for folder in (tmp_path / "none", tmp_path):
             refused("evaluate", folder, corpus, message=f"{folder}: no model here")
 
@@ -261,7 +261,7 @@ class TestEvaluate:
             )
         refused("evaluate", tmp_path, corpus, message="not a model that can be read")
 
-    def test_a_place_that_cannot_be_written_is_refused_at_once(self, trained, tmp_path):
+    def test_an_output_file_in_a_missing_folder_is_refused_at_once(self, trained, tmp_path):
         file = tmp_path / "none" / "scores.json"
         refused("evaluate", trained, "newswire:1:1", "--json", file, message="is not a directory", code=2)
         refused("evaluate", trained, "newswire:1:1", "--json", tmp_path, message="is a directory", code=2)
@@ -292,7 +292,7 @@ class TestPredict:
             assert probability == "_" if tag == "O" else 0 < float(probability) <= 1
         assert any(tag != "O" for _, _, tag in columns)
 
-    def test_json_lines_say_where_what_is(self, trained):
+    def test_json_lines_contain_the_positions_of_entities(self, trained):
         predicted = entries(run("predict", trained, "-", "--format", "jsonl", text=TEXT).output)
         assert [entry["document"] for entry in predicted] == [0, 0, 1]
         for entry in predicted:
@@ -350,7 +350,7 @@ class TestPredict:
         assert (tmp_path / name).read_text().startswith(begins)
         assert [file.name for file in tmp_path.iterdir()] == [name]
 
-    def test_a_format_that_was_asked_for_wins_over_the_name(self, trained, tmp_path):
+    def test_a_given_format_overrides_the_name_of_the_output(self, trained, tmp_path):
         run("predict", trained, "-", "--output", tmp_path / "x.html", "--format", "jsonl", text=TEXT)
         assert (tmp_path / "x.html").read_text().startswith('{"tokens"')
 
@@ -366,7 +366,7 @@ class TestPredict:
             == run("predict", trained, "-", text=TEXT).output
         )
 
-    def test_every_kind_of_input_gives_the_same_tags(self, trained, corpus, tmp_path):
+    def test_every_input_format_gives_the_same_tags(self, trained, corpus, tmp_path):
         sentences = generate_newswire(3, seed=8)
         lines = [json.dumps({"tokens": s.tokens, "document": s.document}) for s in sentences]
         (tmp_path / "bare.jsonl").write_text("\n".join(lines))
@@ -392,7 +392,7 @@ class TestPredict:
             "tokens"
         ] == ["Graz", "won"]
 
-    def test_gold_tags_are_not_looked_at(self, trained, corpus):
+    def test_gold_tags_are_ignored(self, trained, corpus):
         other = re.sub(r" [BI]-\w+$", " O", corpus.read_text(), flags=re.MULTILINE)
         assert run("predict", trained, "-", text=other).output == run("predict", trained, corpus).output
 
@@ -414,7 +414,7 @@ class TestPredict:
         assert not file.exists()
 
     @pytest.mark.parametrize("text", ["", "\n\n  \n"])
-    def test_nothing_to_tag_is_no_error(self, text, trained):
+    def test_an_empty_input_is_accepted(self, text, trained):
         assert run("predict", trained, "-", text=text).output == ""
         assert run("predict", trained, "-", "--format", "jsonl", text=text).output == ""
         assert "No sentences" in run("predict", trained, "-", "--format", "html", text=text).output

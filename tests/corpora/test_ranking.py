@@ -67,7 +67,7 @@ def test_a_table_for_a_spreadsheet(model, tmp_path):
     assert [json.loads(row["entities"]) for row in rows] == [row["entities"] for row in expected]
 
 
-def test_what_makes_no_sense_is_refused(model, tmp_path):
+def test_contradictory_options_are_refused(model, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     result = gspen_ner("rank", model, tmp_path / "a.txt", "--by", "margin", "--per-token")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Corpora of every kind: what their rows are, where they begin, and what is wrong with them."""
+"""Corpora of all formats: their rows, the positions of rows, and errors in them."""
 
 import itertools
 import json
@@ -52,7 +52,7 @@ def all_rows(file):
         ("parquet", ["Halden left. Rome won.", "", "", "", ""], [0, 0, 1, 2, 3]),
     ],
 )
-def test_rows_and_documents_of_every_kind(file_format, words, documents, tmp_path):
+def test_rows_and_documents_of_every_format(file_format, words, documents, tmp_path):
     (file,) = open_corpus(write(tmp_path, file_format), file_format, Columns())
     assert format_of(file) == file_format
     rows = all_rows(file)
@@ -122,7 +122,7 @@ def test_entities_of_texts_are_found_by_characters(tmp_path):
         ("a.parquet", "nothing", r"a\.parquet: not a readable parquet table"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_line(name, content, message, tmp_path):
+def test_errors_name_the_file_and_the_line(name, content, message, tmp_path):
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=message):
@@ -140,7 +140,7 @@ def test_what_is_wrong_is_said_with_file_and_line(name, content, message, tmp_pa
         ({"text": ["a"], "entities": [1]}, Columns(), r"the column 'entities' exists already"),
     ],
 )
-def test_tables_that_will_not_do(table, columns, message, tmp_path):
+def test_invalid_tables_are_refused(table, columns, message, tmp_path):
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=message):
         make_plan(open_corpus(tmp_path / "a.parquet", "auto", columns), 10, 10)
@@ -157,7 +157,7 @@ def test_tables_that_will_not_do(table, columns, message, tmp_path):
         ),
     ],
 )
-def test_tables_that_are_torn(sound, broken, message, tmp_path):
+def test_truncated_tables_are_refused(sound, broken, message, tmp_path):
     """Names of columns that are no text; numbers of rows (97, as parquet writes it) that are wrong."""
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"] * 97}), file)

@@ -1,4 +1,4 @@
-"""`gspen-ner tag` as a user meets it: every kind of corpus and of tagger, kills, resumed runs, bad input."""
+"""`gspen-ner tag` as a user meets it: all corpus formats and taggers, kills, resumed runs, bad input."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def expected_entities(model):
     ]
 
 
-def test_rows_stay_as_they_were_and_get_what_predict_says(model, corpus, tmp_path):
+def test_rows_stay_unchanged_and_get_the_predicted_entities(model, corpus, tmp_path):
     output = run(model, corpus, tmp_path / "out", "--part-rows", 10)
     assert f"{len(SENTENCES)} rows: {len(SENTENCES)} sentences" in output
     lines, before = lines_of(tmp_path / "out"), corpus.read_text().splitlines()
@@ -126,7 +126,7 @@ def test_plain_text_becomes_json_lines(model, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["txt", "jsonl", "parquet"])
-def test_nothing_gives_nothing(model, tmp_path, suffix):
+def test_an_empty_input_gives_an_empty_output(model, tmp_path, suffix):
     file, output = (
         tmp_path / f"in.{suffix}",
         tmp_path / f"out.{'parquet' if suffix == 'parquet' else 'jsonl'}",
@@ -204,18 +204,18 @@ class TestResume:
         assert f"0 rows, after {len(SENTENCES)}" in run(*options, "--resume")
         assert content_of(tmp_path) == {Path("corpus.jsonl"): corpus.read_bytes(), Path("out.jsonl"): joined}
 
-    def test_with_nothing_begun_it_begins(self, model, corpus, tmp_path):
+    def test_resume_without_an_earlier_run_starts_one(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out", "--resume")
         assert "0 rows, after" in run(model, corpus, tmp_path / "out", "--resume")
 
     @pytest.mark.parametrize("part", [[1, [0, 1, 0], 9, 9], [0, [0, 1], 9, 9], [0, ["0", 1, 0], 9, 9], 7])
-    def test_a_manifest_that_is_none(self, model, corpus, tmp_path, part):
+    def test_a_broken_manifest_is_refused(self, model, corpus, tmp_path, part):
         run(model, corpus, tmp_path / "out")
         file = tmp_path / "out" / "_manifest.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": [part]}))
         refused(model, corpus, tmp_path / "out", "--resume", message=f"{file}: not a readable manifest")
 
-    def test_is_refused_with_anything_else(self, model, corpus, tmp_path):
+    def test_resume_with_other_input_model_or_settings_is_refused(self, model, corpus, tmp_path):
         run(model, corpus, tmp_path / "out")
         options = (tmp_path / "out", "--resume")
         refused(model, corpus, *options, "--part-rows", 7, message="the earlier run differs in part rows:")
@@ -227,14 +227,14 @@ class TestResume:
 
 
 class TestErrors:
-    def test_a_bad_line_is_found_before_anything_is_done(self, model, corpus, tmp_path):
+    def test_an_invalid_line_is_refused_before_tagging_starts(self, model, corpus, tmp_path):
         lines = corpus.read_text().splitlines()
         lines[40] = lines[40][:-1]
         corpus.write_text("\n".join(lines))
         refused(model, corpus, tmp_path / "out", message=f"{corpus}:41: not JSON")
         assert not (tmp_path / "out").exists()
 
-    def test_what_was_done_before_an_error_is_kept(self, model, corpus, tmp_path):
+    def test_parts_written_before_an_error_are_kept(self, model, corpus, tmp_path):
         """The input changes while it is read."""
         options = (model, corpus, tmp_path / "out", "--part-rows", 10)
         with killed_at(PartTagger, "__call__", 3):
@@ -254,7 +254,7 @@ class TestErrors:
         run(*options, "--resume")
         assert len(lines_of(tmp_path / "out")) == len(SENTENCES)
 
-    def test_outputs_that_will_not_do(self, model, corpus, tmp_path):
+    def test_invalid_outputs_are_refused(self, model, corpus, tmp_path):
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "file").touch()
         (tmp_path / "file").touch()
@@ -266,7 +266,7 @@ class TestErrors:
         refused(model, corpus, tmp_path / "out", "--gpus", 1, message="gpus needs the engine ray")
         assert not (tmp_path / "out").exists()
 
-    def test_cut_documents_are_told(self, model, corpus, tmp_path):
+    def test_cuts_inside_documents_are_reported(self, model, corpus, tmp_path):
         output = run(model, corpus, tmp_path / "out", "--longest-document", 4)
         assert "documents of more than 4 sentences were cut at" in output
 

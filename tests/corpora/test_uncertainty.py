@@ -26,7 +26,7 @@ def everything(scored):
 
 
 @pytest.mark.parametrize("system", ["gspen", "struct", "spen", "unary"])
-def test_against_all_labellings(system):
+def test_uncertainties_equal_those_of_the_enumerated_labellings(system):
     model = make_model(system, scheme="BIO")
     tagger = Tagger(stir(model, 3.0) if system in ("gspen", "spen") else model)
     (scored,) = tagger.scores(SENTENCES, [0, 0, 0])

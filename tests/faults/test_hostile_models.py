@@ -1,4 +1,4 @@
-"""Model folders that are torn, of another version or made to do harm: refused, and nothing of them is run."""
+"""Model folders that are torn, of another version or malicious are refused, and none of their code is run."""
 
 import json
 import os

@@ -76,7 +76,7 @@ def test_whole_documents_are_drawn_where_there_are_enough():
     assert f1_intervals(GOLD, [lucky], few).unit == "sentences"
 
 
-def test_a_type_that_few_draws_hold_and_one_that_none_does():
+def test_types_that_occur_in_few_draws_or_none():
     gold = [[Span(0, 1, "RARE")], *GOLD]
     assert f1_intervals(gold, [gold], None).systems[0]["RARE"] == (1, 1)
     nothing = f1_intervals([[], []], [[[], []]], None)

@@ -12,7 +12,7 @@ def sentence(words, tags, document=0):
     return TaggedSentence(tuple(words.split()), tuple(tags.split()), document)
 
 
-def test_mentions_are_of_the_word_that_the_document_has_most_often():
+def test_mentions_count_the_most_frequent_word_of_an_entity():
     sentences = [
         sentence("Bank of Rome fell", "B-ORG I-ORG I-ORG O"),
         sentence("ROME rose", "B-LOC O"),
@@ -40,5 +40,5 @@ def test_every_entity_is_in_one_group(most):
     assert max(scores) <= most
 
 
-def test_no_entities_no_groups():
+def test_without_entities_there_are_no_groups():
     assert f1_by_mentions([], []) == {}

@@ -230,7 +230,7 @@ def calibrated(pairs, **options):
     return calibration([gold for gold, _ in rows], [row for _, row in rows], **options)
 
 
-def test_confidences_that_are_right_as_often_as_they_say():
+def test_calibrated_confidences_have_no_error():
     pairs = [(0.75, k < 3) for k in range(4)] + [(0.25, k < 1) for k in range(4)] + [(1.0, True)] * 2
     result = calibrated(pairs)
     assert result.ece == 0
@@ -269,7 +269,7 @@ def test_bins_hold_every_entity_once(pairs, bins):
     assert [confidence for confidence, _, _ in result.bins] == sorted(c for c, _, _ in result.bins)
 
 
-def test_an_assessment_says_everything():
+def test_an_assessment_contains_f1_exact_match_and_calibration():
     gold = [[A, B], [A], []]
     predicted = [[ScoredSpan(B, 0.9), ScoredSpan(A, 0.8)], [ScoredSpan(A, 0.5), ScoredSpan(C, 0.4)], []]
     assessment = assess(gold, predicted, [4, 4, 4])
@@ -279,7 +279,7 @@ def test_an_assessment_says_everything():
     assert assessment.calibration.ece == pytest.approx((0.1 + 0.2 + 0.5 + 0.4) / 4)
 
 
-def test_an_assessment_of_nothing():
+def test_an_assessment_without_sentences():
     assessment = assess([], [], [])
     assert (assessment.score.f1, assessment.exact_match, assessment.calibration.ece) == (0, 0, 0)
 
@@ -296,7 +296,7 @@ class Constant:
         return [Prediction(tuple(tokens), *self.answers, []) for tokens in sentences]
 
 
-def test_the_base_model_stands_beside_the_whole_if_there_is_a_term():
+def test_the_base_model_is_scored_too_if_there_is_a_term():
     sentences = [TaggedSentence(("a",), ("B-X",), 0)]
     right = [ScoredSpan(Span(0, 1, "X"), 1.0)]
     alone = evaluate(Constant("struct", right, right), sentences)
@@ -306,10 +306,10 @@ def test_the_base_model_stands_beside_the_whole_if_there_is_a_term():
     assert whole.changes == Changes(fixed=1, broken=0, same=0)
 
 
-def test_what_is_no_tag_is_refused():
+def test_invalid_tags_are_refused():
     with pytest.raises(ValueError, match="'X-PER' does not fit BIO"):
         conll_f1([["X-PER"]], [["B-PER"]], "BIO")
 
 
-def test_a_type_may_be_called_like_an_average():
+def test_a_type_may_have_the_name_of_an_average():
     assert set(conll_f1([["B-my avg"]], [["B-my avg"]]).types) == {"my avg"}

@@ -39,7 +39,7 @@ def test_tokens(text, tokens):
 
 
 @given(st.text())
-def test_no_character_is_lost_or_made_up(text):
+def test_no_character_is_lost_or_added(text):
     tokens = tokenise(text)
     assert "".join(tokens) == re.sub(r"\s", "", text)
     assert all(tokens)
@@ -110,11 +110,11 @@ def sentences(*arguments, **options):
         ("a.jsonl", "", []),
     ],
 )
-def test_what_a_file_is_shows(tmp_path, name, content, expected):
+def test_the_format_of_a_file_is_detected(tmp_path, name, content, expected):
     assert sentences(write(tmp_path, content, name)) == expected
 
 
-def test_what_a_file_is_can_be_said(tmp_path):
+def test_the_format_of_a_file_can_be_given(tmp_path):
     content = "Ann B-PER\nran O\n"
     assert sentences(write(tmp_path, content), "text") == [("Ann B-PER", 0), ("ran O", 0)]
     assert sentences(write(tmp_path, "Ann x\nran x\n"), "conll") == [("Ann ran", 0)]
@@ -123,7 +123,7 @@ def test_what_a_file_is_can_be_said(tmp_path):
     assert sentences(write(tmp_path, '{"tokens": ["Ann"]}'), "jsonl") == [("Ann", 0)]
 
 
-def test_gold_tags_are_not_looked_at(tmp_path):
+def test_gold_tags_are_ignored(tmp_path):
     path = write(tmp_path, "Ann I-PER\nran nonsense\n")
     assert [sentence.tags for sentence in read_untagged(path, "conll")] == [("O", "O")]
 
@@ -158,7 +158,7 @@ def test_malformed_input_is_named(tmp_path, name, content, file_format, message)
         read_untagged(write(tmp_path, content, name), file_format)
 
 
-def test_input_that_is_not_there(tmp_path, monkeypatch):
+def test_a_missing_input_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"none\.txt: no such file"):
         read_untagged(str(tmp_path / "none.txt"))
     with pytest.raises(ValueError, match="a folder, expected a file"):
@@ -187,7 +187,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory, text, file_format):
 
 
 @given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aB1'. !\r\n\t😀"))))
-def test_split_text_knows_where_everything_stands(text):
+def test_split_text_returns_character_positions(text):
     sentences = split_text(text)
     lines = re.split(r"\r\n|\n|\r", text)
     assert [(s.tokens, s.document) for s in sentences] == [(s.tokens, s.document) for s in read_text(lines)]

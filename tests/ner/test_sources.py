@@ -67,7 +67,7 @@ def test_files_are_read_as_files(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["none.txt", "none.parquet", "none", "newswire:", "hub:", "newswire"])
-def test_a_source_that_is_not_there_is_named(source):
+def test_the_error_names_a_missing_source(source):
     with pytest.raises(ValueError, match=rf"{source}: no such file"):
         read_source(source)
 
@@ -223,7 +223,7 @@ def test_the_hub_is_asked_for_a_name_and_a_split(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [ConnectionError("no network"), OSError("gone"), RuntimeError("scripts")])
-def test_a_hub_that_does_not_answer_is_a_clear_error(monkeypatch, error):
+def test_a_hub_that_does_not_answer_gives_a_clear_error(monkeypatch, error):
     def load(name, split):
         raise error
 

@@ -1,4 +1,4 @@
-"""What is said about a corpus before training."""
+"""Descriptions of a corpus before training."""
 
 import json
 from dataclasses import asdict
@@ -105,7 +105,7 @@ def test_repaired_lines_are_those_of_the_file(tmp_path):
     assert any(problem.endswith("were repaired; the first begin at lines 3") for problem in listed)
 
 
-def test_documents_are_unknown_if_nothing_tells_them():
+def test_documents_are_unknown_without_marks():
     assert describe(corpus("a b", documents=False)).documents is None
 
 

@@ -1,4 +1,4 @@
-"""Predictions that nobody made, of generated news, and pages of them: no model is needed."""
+"""Synthetic predictions for generated news, and pages of them, without a model."""
 
 from dataclasses import dataclass
 from pathlib import Path

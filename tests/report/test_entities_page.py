@@ -148,7 +148,7 @@ def test_the_title_is_shown_and_escaped():
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_tokens_types_and_titles_are_only_ever_text(text):
+def test_tokens_types_and_titles_are_escaped(text):
     row = prediction([text, "plain", text], [(0, 1, text, 0.5), (1, 3, "PER", 0.5)])
     page = Page(entities_page([row], [0], title=text))
     assert [mark["text"] for mark in page.entities] == [text, f"plain {text}"]
@@ -179,7 +179,7 @@ def test_the_page_is_self_contained():
     ),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6),
 )
-def test_any_text_gives_a_page_that_says_it(rows, entity_type):
+def test_any_text_appears_on_the_page(rows, entity_type):
     page = Page(
         entities_page([prediction(tokens, [(0, 1, entity_type, 0.5)]) for tokens in rows], range(len(rows)))
     )
@@ -187,7 +187,7 @@ def test_any_text_gives_a_page_that_says_it(rows, entity_type):
     assert [mark["text"] for mark in page.entities] == [tokens[0] for tokens in rows]
 
 
-def test_what_the_term_took_away_is_outlined():
+def test_entities_that_the_term_removed_are_outlined():
     gone = ScoredSpan(Span(0, 1, "PER"), 0.6)
     page = entities_page([Prediction(("Halden", "won"), [], [gone], [])], [0])
     assert 'title="PER without the global term">Halden</mark>' in page

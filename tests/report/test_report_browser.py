@@ -225,7 +225,7 @@ def test_details_show_marginals_and_the_document(page, example):
     assert "here" in more.locator(".document p[aria-current]").get_attribute("class")
 
 
-def test_a_sentence_of_the_document_is_gone_to(page, example):
+def test_a_click_leads_to_another_sentence_of_the_document(page, example):
     number = changed(example, "fixed")[0]
     page.show("fixed")
     page.locator("#list .row button").first.click()
@@ -267,7 +267,7 @@ def test_pages_end_where_the_sentences_end(page):
     assert len(page.numbers) == (page.count - 1) % 20 + 1
 
 
-def test_text_never_runs(open_page):
+def test_text_is_never_run_as_a_script(open_page):
     page = open_page(evil_news().page)
     page.locator("#list .row button").first.click()
     assert page.evaluate("window.evil") is None
@@ -305,7 +305,7 @@ def test_it_fits_a_phone(page):
 
 
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}])
-def test_all_text_stands_out(open_page, example, options):
+def test_all_text_has_enough_contrast(open_page, example, options):
     page = open_page(example.page, **options)
     page.show("broken")
     page.locator("#list .row button").first.click()

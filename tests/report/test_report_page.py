@@ -93,7 +93,7 @@ def test_every_chart_has_words_and_a_table(page):
     assert "<caption>" in news(3).page
 
 
-def test_every_axis_says_what_it_is_of(example):
+def test_every_axis_has_a_name(example):
     assert re.findall(r'class="axis">(.*?)</text>', example.page) == [
         "F1, %",
         *("share of correct entities", "confidence"),
@@ -126,7 +126,7 @@ def test_the_data_are_those_of_the_sentences(example, page):
         assert entry["s"] == len(prediction.workings.residuals) - 1
 
 
-def test_nothing_comes_from_anywhere_else(page):
+def test_the_page_loads_nothing(page):
     links = [value for _, name, value in page.attributes if name in ("src", "href")]
     assert set(links) == {"data:,", "#sentences"}
     own = "".join(page.styles + [text for attributes, text in page.scripts if not attributes])
@@ -157,7 +157,7 @@ def test_a_model_without_a_run_has_no_curves():
     assert "Learning curves" not in Page(news(3, curves=[]).page).text
 
 
-def test_text_is_only_ever_text():
+def test_text_is_escaped():
     example = evil_news()
     page = Page(example.page)
     plain = Page(news(3).page)

@@ -32,7 +32,7 @@ class TestConvergence:
     def test_no_inference_no_convergence(self):
         assert convergence([Prediction(("a",), [], [], []), walked()]) is None
 
-    def test_a_first_residual_that_is_not_known(self):
+    def test_an_infinite_first_residual(self):
         summary = convergence([walked(np.inf, 0.5), walked(np.inf, 0.1)])
         assert summary.residuals[0] is None
         assert summary.residuals[1][1] == pytest.approx(0.3)
@@ -47,10 +47,10 @@ class TestCurves:
         lines = map(json.loads, (trained / "metrics.jsonl").read_text().splitlines())
         assert base.f1[-1][1] == [e["eval_f1"] for e in lines if e["stage"] == "base" and "eval_f1" in e][-1]
 
-    def test_a_model_alone_has_none(self, trained):
+    def test_a_model_without_a_run_has_no_curve(self, trained):
         assert read_curves(trained / "model") == []
 
-    def test_losses_may_be_missing_or_no_numbers(self, tmp_path):
+    def test_losses_may_be_missing_or_nan(self, tmp_path):
         lines = [{"stage": "base", "epoch": 1, "eval_f1": 0.5}, {"stage": "base", "epoch": 1, "loss": np.nan}]
         (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
         assert read_curves(tmp_path) == [Curve("base", [(1, 0.5)], [])]
@@ -69,7 +69,7 @@ class TestCurves:
             ('{"stage": "base", "loss": "x"}', "metrics.jsonl:2: expected a number as loss, got 'x'"),
         ],
     )
-    def test_what_is_no_metrics_is_refused(self, line, message, tmp_path):
+    def test_invalid_metrics_are_refused(self, line, message, tmp_path):
         (tmp_path / "metrics.jsonl").write_text(f'{{"stage": "base"}}\n{line}\n')
         with pytest.raises(ValueError, match=message):
             read_curves(tmp_path)

@@ -138,7 +138,7 @@ def test_requests_at_the_same_time_share_batches_but_not_documents(server, tagge
         assert told(answer) == expected(tagger, text)
 
 
-def test_one_that_fails_does_not_fail_the_others(server):
+def test_a_failing_request_does_not_fail_the_others(server):
     server.tagger.seconds = 0.05
     texts = [*TEXTS, "They stumble .", *TEXTS]
     with ThreadPoolExecutor(7) as clients:
@@ -172,7 +172,7 @@ def test_one_that_fails_does_not_fail_the_others(server):
         (json.dumps({"text": "a" * MOST_BYTES}), 413, "bytes at most"),
     ],
 )
-def test_bad_requests_are_told_what_is_wrong(server, body, status, message):
+def test_invalid_requests_get_an_explanation(server, body, status, message):
     code, answer, _ = server.request("POST", "/tag", body, {"Content-Type": "application/json"})
     assert code == status
     assert message in json.dumps(json.loads(answer))
@@ -191,12 +191,12 @@ def test_a_body_of_unknown_size_is_bounded_too(server):
     assert server.tag(text="Rome")[0] == 200
 
 
-def test_nothing_and_the_longest_text(server):
+def test_an_empty_text_and_the_longest_text(server):
     assert server.tag(text="") == (200, {"sentences": []})
     assert server.tag(text="A. " * (MOST_CHARACTERS // 3))[0] == 200
 
 
-def test_too_slow_and_too_many(tagger):
+def test_slow_and_too_many_requests_are_refused(tagger):
     running = Running(tagger, seconds=0.5)
     try:
         assert running.tag(text="Rome")[0] == 200
@@ -213,7 +213,7 @@ def test_too_slow_and_too_many(tagger):
         running.stop()
 
 
-def test_the_page_needs_nothing_from_elsewhere(server):
+def test_the_page_loads_nothing_from_other_sites(server):
     status, page, headers = server.request("GET", "/")
     assert status == 200
     assert "default-src 'self'" in headers["content-security-policy"]
@@ -239,7 +239,7 @@ def test_openapi_describes_tag(server):
     assert health["system"] == "gspen"
 
 
-def test_the_command_serves_and_ends_when_told(tmp_path):
+def test_the_command_serves_until_it_is_interrupted(tmp_path):
     make_model().save_pretrained(tmp_path / "model")
     command = [sys.executable, "-m", "gspen_ner.cli", "serve", str(tmp_path / "model"), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
