@@ -88,8 +88,10 @@ class LocalOracle:
             return self.uniform
         matrix, right = self.equations
         bounds = [(0, float(may)) for may in legal]
-        found = [linprog(-row, A_eq=matrix, b_eq=right, bounds=bounds).x for row in np.eye(len(legal))[legal]]
-        return np.mean(found, 0)
+        actual = [
+            linprog(-row, A_eq=matrix, b_eq=right, bounds=bounds).x for row in np.eye(len(legal))[legal]
+        ]
+        return np.mean(actual, 0)
 
     def weights(self, nodes, factors) -> np.ndarray:
         """The counting number of each entry."""
@@ -133,14 +135,14 @@ class LocalOracle:
     def maximise_linear(self, theta: np.ndarray) -> float:
         legal = np.isfinite(theta)
         matrix, right = self.equations
-        found = linprog(-theta[legal], A_eq=matrix[:, legal], b_eq=right, bounds=(0, 1), method="highs-ipm")
-        assert found.success, found.message
-        return -found.fun
+        actual = linprog(-theta[legal], A_eq=matrix[:, legal], b_eq=right, bounds=(0, 1), method="highs-ipm")
+        assert actual.success, actual.message
+        return -actual.fun
 
     def maximise_quadratic(self, theta: np.ndarray, quadratic: Quadratic) -> float:
         """Without entropy."""
         matrix, right = self.independent
-        found = minimize(
+        actual = minimize(
             lambda b: -(theta @ b) - quadratic.value(b),
             self.uniform,
             jac=lambda b: -theta - quadratic.gradient(b),
@@ -149,5 +151,5 @@ class LocalOracle:
             constraints={"type": "eq", "fun": lambda b: matrix @ b - right, "jac": lambda b: matrix},
             options={"maxiter": 1000, "ftol": 1e-12},
         )
-        assert found.success, found.message
-        return -found.fun
+        assert actual.success, actual.message
+        return -actual.fun

@@ -29,11 +29,11 @@ class PolytopeCase:
 
     def vertices(self, row: int) -> np.ndarray:
         """[labellings, entries] of one example."""
-        found = []
+        actual = []
         for labelling in self.labellings[row]:
             vertex = self.polytope.vertex(self.pad(row, labelling), self.theta)
-            found.append(flat(vertex, row))
-        return np.array(found)
+            actual.append(flat(vertex, row))
+        return np.array(actual)
 
 
 def flat(parts: Parts, row: int) -> np.ndarray:

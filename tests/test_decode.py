@@ -89,8 +89,8 @@ def lawful_chains(draw, labels):
 
 def assert_probabilities_are_true(theta, chain, labels):
     truth = true_probabilities(theta, chain.lengths, labels)
-    found = span_probabilities(theta, chain, labels, [list(row) for row in truth])
-    for probabilities, row in zip(found, truth, strict=True):
+    actual = span_probabilities(theta, chain, labels, [list(row) for row in truth])
+    for probabilities, row in zip(actual, truth, strict=True):
         assert probabilities == pytest.approx(list(row.values()), abs=1e-9)
 
 
@@ -116,8 +116,8 @@ def test_span_probabilities_without_edges():
 def test_span_probabilities_of_single_precision_scores():
     theta, chain = Parts(2 * torch.randn(3, 4, 5), torch.randn(5, 5)), Chain(torch.tensor([4, 1, 3]))
     truth = true_probabilities(theta, chain.lengths, BIO2)
-    found = span_probabilities(theta, chain, BIO2, [list(row) for row in truth])
-    for probabilities, row in zip(found, truth, strict=True):
+    actual = span_probabilities(theta, chain, BIO2, [list(row) for row in truth])
+    for probabilities, row in zip(actual, truth, strict=True):
         assert probabilities == pytest.approx(list(row.values()), abs=1e-6)
 
 
@@ -135,9 +135,9 @@ def test_probabilities_come_in_the_order_of_the_spans():
     theta, chain = Parts(torch.randn(2, 4, 5).double()), Chain(torch.tensor([4, 4]))
     truth = true_probabilities(theta, chain.lengths, BIO2)
     spans = [list(truth[0])[::-1], [Span(2, 4, "Y"), Span(0, 1, "X"), Span(2, 4, "Y")]]
-    found = span_probabilities(theta, chain, BIO2, spans)
+    actual = span_probabilities(theta, chain, BIO2, spans)
     for row in range(2):
-        assert found[row] == pytest.approx([truth[row][span] for span in spans[row]])
+        assert actual[row] == pytest.approx([truth[row][span] for span in spans[row]])
 
 
 def test_an_unknown_type_has_probability_zero():
@@ -172,9 +172,9 @@ def test_likely_spans_are_all_that_are_likely_enough(backend, drawn, minimum):
     # also the hardest minimum for each row's likeliest long spans: one that they just reach
     reached = [p - 1e-6 for row in truth for span, p in row.items() if span.end - span.start > 1 and p > 0.01]
     for least in (minimum, *sorted(reached)[-3:]):
-        found = likely_spans(batch.theta, batch.chain, labels, least)
-        assert len(found) == len(truth)
-        for row, spans in zip(truth, found, strict=True):
+        actual = likely_spans(batch.theta, batch.chain, labels, least)
+        assert len(actual) == len(truth)
+        for row, spans in zip(truth, actual, strict=True):
             assert {span for span, p in row.items() if p >= least + 1e-9} <= {span for span, _ in spans}
             assert len({span for span, _ in spans}) == len(spans)
             for span, probability in spans:
@@ -185,9 +185,9 @@ def test_likely_spans_are_all_that_are_likely_enough(backend, drawn, minimum):
 @pytest.mark.parametrize(("labels", "path"), [(BIO, [1, 2, 2, 2, 0]), (BIOES, [1, 2, 2, 3, 0])])
 def test_a_long_span_is_found_though_no_shorter_one_is_likely(labels, path):
     nodes = 20 * torch.nn.functional.one_hot(torch.tensor([path]), len(labels.names)).double()
-    ((found,),) = likely_spans(Parts(nodes), Chain(torch.tensor([5])), labels, 0.9)
-    assert found.span == Span(0, 4, "X")
-    assert found.probability == pytest.approx(1.0, abs=1e-6)
+    ((actual,),) = likely_spans(Parts(nodes), Chain(torch.tensor([5])), labels, 0.9)
+    assert actual.span == Span(0, 4, "X")
+    assert actual.probability == pytest.approx(1.0, abs=1e-6)
 
 
 def test_without_a_minimum_all_spans_that_fit_are_found():
@@ -323,10 +323,10 @@ def test_or_all_that_are_likelier_than_not(drawn):
     truth = true_probabilities(batch.theta, batch.lengths, labels)
     found_in = scored_entities(batch.theta, batch.chain, labels, "spans")
     for row, entities in zip(truth, found_in, strict=True):
-        found = {span for span, _ in entities}
-        assert found >= {span for span, p in row.items() if p > 0.5 + 1e-6}
-        assert found <= {span for span, p in row.items() if p > 0.5 - 1e-6}
-        places = [place for span in found for place in range(span.start, span.end)]
+        actual = {span for span, _ in entities}
+        assert actual >= {span for span, p in row.items() if p > 0.5 + 1e-6}
+        assert actual <= {span for span, p in row.items() if p > 0.5 - 1e-6}
+        places = [place for span in actual for place in range(span.start, span.end)]
         assert len(set(places)) == len(places)  # none overlap
 
 

@@ -39,9 +39,9 @@ def test_a_new_head_is_its_crf(loss):
     torch.testing.assert_close(solution.marginals.nodes, crf.marginals(emissions, mask))
     assert head.decode(potentials, chain) == crf.decode(emissions, mask)
     likelihood = crf(emissions, tags, mask, reduction="none")
-    found = head.loss(potentials, chain, tags)
-    torch.testing.assert_close(found.loss.float(), -likelihood, atol=1e-4, rtol=1e-5)
-    assert not found.negative.any()
+    actual = head.loss(potentials, chain, tags)
+    torch.testing.assert_close(actual.loss.float(), -likelihood, atol=1e-4, rtol=1e-5)
+    assert not actual.negative.any()
 
 
 def test_on_the_simplex_it_is_a_spen_and_starts_as_the_unary_model():
@@ -133,9 +133,9 @@ def test_other_solvers_and_the_papers_settings():
     torch.nn.init.normal_(term.output.weight)
     frank_wolfe = GSPENHead(term, FrankWolfe("harmonic"), temperature=0.0, stop="change", tolerance=0.1)
     assert [len(labels) for labels in frank_wolfe.decode(potentials, chain)] == mask.sum(1).tolist()
-    found = frank_wolfe.loss(potentials, chain, tags)
-    assert (found.loss >= 0).all()
-    assert torch.isfinite(found.loss).all()
+    actual = frank_wolfe.loss(potentials, chain, tags)
+    assert (actual.loss >= 0).all()
+    assert torch.isfinite(actual.loss).all()
 
 
 def test_negative_losses_are_reported_and_cut_off_on_demand():

@@ -103,8 +103,8 @@ def test_strict_reading_of_what_a_scheme_does_not_allow(scheme, tags, spans):
 
 def spans_by_seqeval(tags, scheme):
     seqeval = pytest.importorskip("seqeval.scheme")
-    found = seqeval.Entities([list(tags)], {"BIO": seqeval.IOB2, "BIOES": seqeval.IOBES}[scheme])
-    return [(entity.start, entity.end, entity.tag) for entity in found.entities[0]]
+    actual = seqeval.Entities([list(tags)], {"BIO": seqeval.IOB2, "BIOES": seqeval.IOBES}[scheme])
+    return [(entity.start, entity.end, entity.tag) for entity in actual.entities[0]]
 
 
 @schemes

@@ -54,8 +54,8 @@ def test_without_term_and_cost_it_is_the_crf_likelihood(loss, term):
     expected = negative_log_likelihood(f, CHAIN, GOLD)
     torch.testing.assert_close(value, expected)
     grads = torch.autograd.grad(value.sum(), (f.nodes, f.edges))
-    for found, true in zip(grads, torch.autograd.grad(expected.sum(), (f.nodes, f.edges)), strict=True):
-        torch.testing.assert_close(found, true, atol=1e-9, rtol=1e-7)
+    for actual, true in zip(grads, torch.autograd.grad(expected.sum(), (f.nodes, f.edges)), strict=True):
+        torch.testing.assert_close(actual, true, atol=1e-9, rtol=1e-7)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
@@ -200,8 +200,8 @@ def test_the_f1_at_the_fixed_point_and_its_gradient_are_those_of_the_marginals()
     nodes = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
     objective = Objective(Parts(nodes), Simplex(mask), None, Context(mask), temperature=0.5)
     loss = fixed_point_f1(objective, solve(objective.detach(), MirrorDescent()), gold)
-    found, right = (nodes / 0.5).softmax(-1)[..., 1:], torch.nn.functional.one_hot(gold, 3)[..., 1:]
-    expected = 1 - 2 * (found * right).sum((1, 2)) / (found.sum((1, 2)) + right.sum((1, 2)))
+    actual, right = (nodes / 0.5).softmax(-1)[..., 1:], torch.nn.functional.one_hot(gold, 3)[..., 1:]
+    expected = 1 - 2 * (actual * right).sum((1, 2)) / (actual.sum((1, 2)) + right.sum((1, 2)))
     torch.testing.assert_close(loss, expected)
     (mine,), (exact,) = (torch.autograd.grad(value.sum(), nodes) for value in (loss, expected))
     torch.testing.assert_close(mine, exact, atol=2e-3, rtol=0)  # a difference, not a limit

@@ -45,12 +45,12 @@ def test_every_public_name_has_an_example_that_doctest_finds(module):
         pytest.importorskip("flair")
     public = importlib.import_module(module)
     for name in public.__all__:
-        found = getattr(public, name)
-        if isinstance(found, UnionType):  # such as AnyRecipe: an alias has no docstring
+        public_object = getattr(public, name)
+        if isinstance(public_object, UnionType):  # such as AnyRecipe: an alias has no docstring
             continue
-        home = importlib.import_module(found.__module__)
+        home = importlib.import_module(public_object.__module__)
         tests = {test.name: test.examples for test in doctest.DocTestFinder().find(home)}
-        examples = tests[f"{home.__name__}.{found.__qualname__}"]
+        examples = tests[f"{home.__name__}.{public_object.__qualname__}"]
         assert examples, f"{module}.{name}"
         assert not any(doctest.SKIP in example.options for example in examples), f"{module}.{name}"
 
@@ -70,8 +70,8 @@ def test_citation_names_this_version():
 
 
 def test_the_map_shows_every_room():
-    found = {path.stem for path in (ROOT / "gspen_ner").iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert sorted(rooms()) == sorted(found - {"__init__", "__pycache__", "recipes"})
+    present = {path.stem for path in (ROOT / "gspen_ner").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert sorted(rooms()) == sorted(present - {"__init__", "__pycache__", "recipes"})
 
 
 def test_imports_point_only_upwards():

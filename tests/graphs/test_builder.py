@@ -181,8 +181,8 @@ def test_there_and_back_through_flat_rows(batch):
         np.testing.assert_array_equal(cells[row], np.concatenate(nodes))
         np.testing.assert_array_equal(entries[row], np.concatenate([table.ravel() for table in tables]))
     back = graph.unflatten(cells, entries)
-    for found, expected in zip(back.tensors(), without_padding(graph, theta).tensors(), strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    for actual, expected in zip(back.tensors(), without_padding(graph, theta).tensors(), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 def test_missing_parts_are_zeros_and_shared_ones_are_spread():

@@ -43,8 +43,8 @@ def results():
     )
 
 
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
+def assert_same(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
@@ -97,19 +97,19 @@ def test_inference_mode():
 
 
 def test_two_python_threads():
-    expected, found = results(), {}
+    expected, actual = results(), {}
 
     def work(number):
         for _ in range(20):
-            found[number] = results()
+            actual[number] = results()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert_same(found[0], expected)
-    assert_same(found[1], expected)
+    assert_same(actual[0], expected)
+    assert_same(actual[1], expected)
 
 
 def test_rows_split_over_threads(monkeypatch):

@@ -77,9 +77,9 @@ def test_k_best(batch):
         np.testing.assert_allclose(scores[row, : len(legal)], legal, atol=1e-9)
         assert torch.isneginf(scores[row, len(legal) :]).all()
         assert (tags[row, len(legal) :] == -1).all()
-        found = tags[row, : len(legal), :length].numpy()
-        assert len(np.unique(found, axis=0)) == len(legal), "the same labelling twice"
-        for path, score in zip(found, legal, strict=True):
+        actual = tags[row, : len(legal), :length].numpy()
+        assert len(np.unique(actual, axis=0)) == len(legal), "the same labelling twice"
+        for path, score in zip(actual, legal, strict=True):
             assert truth.scores[(truth.paths == path).all(1)] == pytest.approx(score, abs=1e-9)
 
 

@@ -57,8 +57,8 @@ def sweeps(monkeypatch):
     return counts
 
 
-def assert_close(found: Parts, expected: Parts, atol: float):
-    for mine, its in zip(found.tensors(), expected.tensors(), strict=True):
+def assert_close(actual: Parts, expected: Parts, atol: float):
+    for mine, its in zip(actual.tensors(), expected.tensors(), strict=True):
         torch.testing.assert_close(mine, its, atol=atol, rtol=0)
 
 
@@ -84,8 +84,8 @@ class TestBeliefs:
     def test_on_any_graph(self, batch):
         oracle = LocalOracle(batch.graph)
         _, beliefs = oracle.maximise(oracle.flat(batch.theta, 0), np.ones(oracle.starts[-1]))
-        found = LocalPolytope(batch.graph, tolerance=1e-9, max_sweeps=1000).marginals(batch.theta)
-        np.testing.assert_allclose(oracle.flat(found, 0), beliefs, atol=1e-5)
+        actual = LocalPolytope(batch.graph, tolerance=1e-9, max_sweeps=1000).marginals(batch.theta)
+        np.testing.assert_allclose(oracle.flat(actual, 0), beliefs, atol=1e-5)
 
     @settings(max_examples=30)
     @given(graph_batches(forests=True))
@@ -101,8 +101,8 @@ class TestBeliefs:
     def test_the_papers_entropy_is_not_the_exact_one(self):
         graph = graph_of(*FOREST)
         theta = random_scores(graph)
-        found, exact = LocalPolytope(graph).marginals(theta), Tree(graph).marginals(theta)
-        assert (found.nodes - exact.nodes).abs().max() > 0.05
+        actual, exact = LocalPolytope(graph).marginals(theta), Tree(graph).marginals(theta)
+        assert (actual.nodes - exact.nodes).abs().max() > 0.05
 
     def test_the_value_is_that_of_the_beliefs(self):
         graph, theta = spread_parts(2.0, batch=3)
@@ -208,8 +208,8 @@ class TestSweeps:
         graph, theta = spread_parts(3.0)
         tight = LocalPolytope(graph, tolerance=1e-10, max_sweeps=1000).marginals(theta)
         for tolerance in (1e-2, 1e-4, 1e-6):
-            found = LocalPolytope(graph, tolerance=tolerance, max_sweeps=1000).marginals(theta)
-            assert (found.nodes - tight.nodes).abs().max() < 100 * tolerance
+            actual = LocalPolytope(graph, tolerance=tolerance, max_sweeps=1000).marginals(theta)
+            assert (actual.nodes - tight.nodes).abs().max() < 100 * tolerance
         most, *fewer = sweeps
         assert fewer == sorted(fewer)
         assert 1 < fewer[0] < most / 3
@@ -225,8 +225,8 @@ class TestSweeps:
         exact = LocalPolytope(graph, tolerance=0.0, max_sweeps=2000).marginals(theta)
         errors = []
         for max_sweeps in (1, 4, 16, 64):
-            found = LocalPolytope(graph, max_sweeps=max_sweeps, tolerance=0.0).marginals(theta)
-            errors.append(float((found.nodes - exact.nodes).abs().max()))
+            actual = LocalPolytope(graph, max_sweeps=max_sweeps, tolerance=0.0).marginals(theta)
+            errors.append(float((actual.nodes - exact.nodes).abs().max()))
         assert errors == sorted(errors, reverse=True)
         assert errors[-1] < 1e-3 * errors[0]
 
@@ -331,8 +331,8 @@ class TestFeasibility:
         graph = graph_of(*GRAPHS[name])
         polytope = LocalPolytope(graph, oracle=oracle)
         for scale in (0.0, 1.0, 1e4):
-            found = polytope.maximiser(random_scores(graph, batch=5, scale=scale))
-            assert infeasibility(graph, found) < 1e-12
+            actual = polytope.maximiser(random_scores(graph, batch=5, scale=scale))
+            assert infeasibility(graph, actual) < 1e-12
 
 
 class TestForbidden:
@@ -344,10 +344,10 @@ class TestForbidden:
         value, marginals = LocalPolytope(graph).sums(theta)
         for row in range(len(value)):
             best, beliefs = oracle.maximise(oracle.flat(theta, row), np.ones(oracle.starts[-1]))
-            found = oracle.flat(marginals, row)
-            assert (found[np.isneginf(oracle.flat(theta, row))] == 0).all()
+            actual = oracle.flat(marginals, row)
+            assert (actual[np.isneginf(oracle.flat(theta, row))] == 0).all()
             assert value[row].item() == pytest.approx(best, abs=1e-5)
-            np.testing.assert_allclose(found, beliefs, atol=1e-5)
+            np.testing.assert_allclose(actual, beliefs, atol=1e-5)
         return infeasibility(graph, marginals)
 
     @pytest.mark.parametrize("name", GRAPHS)
@@ -383,9 +383,9 @@ class TestForbidden:
     def test_entries_in_a_maximiser(self, oracle):
         graph = graph_of(*GRAPHS["complete"])
         theta = random_scores(graph, batch=20, masks=True)
-        found = LocalPolytope(graph, oracle=oracle).maximiser(theta)
-        assert torch.isfinite(theta.dot(found)).all()
-        assert infeasibility(graph, found) < 1e-12
+        actual = LocalPolytope(graph, oracle=oracle).maximiser(theta)
+        assert torch.isfinite(theta.dot(actual)).all()
+        assert infeasibility(graph, actual) < 1e-12
 
     @pytest.mark.parametrize("oracle", ["lp", "messages"])
     def test_a_maximiser_does_not_depend_on_the_forbidden_entries_of_others(self, oracle):
@@ -415,9 +415,9 @@ class TestMaximiser:
         """Three binary variables that all want to differ: halves everywhere."""
         graph = graph_of([2, 2, 2], TRIANGLE[1])
         theta = Parts(torch.zeros(1, 3, 2), -torch.eye(2))
-        found = LocalPolytope(graph, oracle="lp").maximiser(theta)
-        assert theta.dot(found).item() == pytest.approx(0)
-        torch.testing.assert_close(found.nodes, torch.full((1, 3, 2), 0.5))
+        actual = LocalPolytope(graph, oracle="lp").maximiser(theta)
+        assert theta.dot(actual).item() == pytest.approx(0)
+        torch.testing.assert_close(actual.nodes, torch.full((1, 3, 2), 0.5))
         assert enumerate_graph(graph, LocalPolytope(graph).expand(theta), 0).best == -1
 
     @settings(max_examples=20)
@@ -426,9 +426,9 @@ class TestMaximiser:
         for oracle in ("lp", "messages"):
             polytope = LocalPolytope(batch.graph, oracle=oracle)
             labels = polytope.argmax(batch.theta)
-            found = polytope.maximiser(batch.theta)
-            assert_close(found, polytope.vertex(labels, batch.theta), 0.0)
-            for row, score in enumerate(batch.theta.dot(found)):
+            actual = polytope.maximiser(batch.theta)
+            assert_close(actual, polytope.vertex(labels, batch.theta), 0.0)
+            for row, score in enumerate(batch.theta.dot(actual)):
                 truth = enumerate_graph(batch.graph, batch.theta, row)
                 assert score.item() == pytest.approx(truth.best, abs=1e-9)
 
@@ -443,10 +443,10 @@ class TestMaximiser:
     def test_argmax_is_at_least_as_good_as_the_likeliest_labels(self, oracle):
         graph, theta = spread_parts(2.0, batch=20)
         polytope = LocalPolytope(graph, oracle=oracle)
-        found = polytope.score(theta, polytope.argmax(theta))
+        actual = polytope.score(theta, polytope.argmax(theta))
         for point in (polytope.marginals(theta), polytope.maximiser(theta)):
-            assert (found >= polytope.score(theta, point.nodes.argmax(-1)) - 1e-12).all()
-        assert (found > polytope.score(theta, polytope.marginals(theta).nodes.argmax(-1))).any()
+            assert (actual >= polytope.score(theta, point.nodes.argmax(-1)) - 1e-12).all()
+        assert (actual > polytope.score(theta, polytope.marginals(theta).nodes.argmax(-1))).any()
 
     @pytest.mark.parametrize("oracle", ["lp", "messages"])
     @pytest.mark.parametrize(("value", "message"), [(torch.nan, "NaN"), (torch.inf, r"\+inf")])
@@ -530,9 +530,9 @@ class TestBatchMates:
         numbers, sweeps = CountingNumbers.of(graph, "unit"), Sweeps(graph.index.colours, 200, 1e-9)
         good = pass_messages(graph, numbers, *graph.flatten(theta), sweeps)
         theta.nodes[1] = torch.nan
-        found = pass_messages(graph, numbers, *graph.flatten(theta), sweeps)
-        torch.testing.assert_close(found.cells[[0, 2]], good.cells[[0, 2]], atol=1e-7, rtol=0)
-        assert torch.isnan(found.cells[1]).all()
+        actual = pass_messages(graph, numbers, *graph.flatten(theta), sweeps)
+        torch.testing.assert_close(actual.cells[[0, 2]], good.cells[[0, 2]], atol=1e-7, rtol=0)
+        assert torch.isnan(actual.cells[1]).all()
 
 
 class TestSpread:

@@ -28,20 +28,20 @@ def scores(graph, batch=1, fields=1.0, ties=1.0, seed=0):
 def test_it_is_the_linear_programs_maximum_and_in_the_set(nodes, ties, seed):
     graph = complete(nodes)
     theta = scores(graph, 3, ties=ties, seed=seed)
-    found = LocalPolytope(graph, oracle="cut").maximiser(theta)
+    actual = LocalPolytope(graph, oracle="cut").maximiser(theta)
     best = theta.dot(LocalPolytope(graph, oracle="lp").maximiser(theta))
-    torch.testing.assert_close(theta.dot(found), best, rtol=1e-9, atol=1e-9)
-    assert infeasibility(graph, found) < 1e-12
-    assert ((2 * found.nodes).round() == 2 * found.nodes).all()
+    torch.testing.assert_close(theta.dot(actual), best, rtol=1e-9, atol=1e-9)
+    assert infeasibility(graph, actual) < 1e-12
+    assert ((2 * actual.nodes).round() == 2 * actual.nodes).all()
 
 
 def test_three_that_all_want_to_differ_are_half_of_each_label():
     graph = complete(3)
     theta = Parts(torch.zeros(1, 3, 2), -torch.eye(2))
     polytope = LocalPolytope(graph, oracle="cut")
-    found = polytope.maximiser(theta)
-    torch.testing.assert_close(found.nodes, torch.full((1, 3, 2), 0.5))
-    assert theta.dot(found).item() == 0
+    actual = polytope.maximiser(theta)
+    torch.testing.assert_close(actual.nodes, torch.full((1, 3, 2), 0.5))
+    assert theta.dot(actual).item() == 0
     assert sorted(polytope.argmax(theta)[0].tolist()) in ([0, 0, 1], [0, 1, 1])
 
 
@@ -52,15 +52,17 @@ def test_argmax_is_best_where_the_maximiser_is_a_labelling_and_improved_elsewher
     labels, nodes = polytope.argmax(theta), polytope.maximiser(theta).nodes
     whole = (nodes != 0.5).all(-1).all(-1)
     assert 0 < whole.sum() < 60
-    found = polytope.score(theta, labels)
+    actual = polytope.score(theta, labels)
     for row in range(60):
         best = enumerate_graph(graph, theta, row).best
         if whole[row]:
-            assert found[row].item() == pytest.approx(best)
+            assert actual[row].item() == pytest.approx(best)
         for node in range(6):
             other = labels[row : row + 1].clone()
             other[0, node] = 1 - other[0, node]
-            assert polytope.score(theta.select(torch.tensor([row])), other).item() <= found[row].item() + 1e-6
+            assert (
+                polytope.score(theta.select(torch.tensor([row])), other).item() <= actual[row].item() + 1e-6
+            )
 
 
 def test_rows_do_not_depend_on_each_other():
@@ -77,9 +79,9 @@ def test_a_labelling_does_not_depend_on_what_is_forbidden_elsewhere():
     theta, polytope = scores(graph, 40, fields=0.3), LocalPolytope(graph, oracle="cut")
     expected = polytope.argmax(theta)
     theta.nodes[0, 0, 0] = -torch.inf
-    found = polytope.argmax(theta)
-    assert torch.equal(found[1:], expected[1:])
-    assert torch.equal(found[:1], polytope.argmax(theta.select(torch.tensor([0]))))
+    actual = polytope.argmax(theta)
+    assert torch.equal(actual[1:], expected[1:])
+    assert torch.equal(actual[:1], polytope.argmax(theta.select(torch.tensor([0]))))
 
 
 def test_forbidden_entries_and_labels_go_to_the_linear_program():
@@ -87,9 +89,9 @@ def test_forbidden_entries_and_labels_go_to_the_linear_program():
     theta = scores(graph, 6)
     theta.edges[1, 2, 0, 1] = -torch.inf
     theta.nodes[3, 0, 1] = -torch.inf
-    found = LocalPolytope(graph, oracle="cut").maximiser(theta)
+    actual = LocalPolytope(graph, oracle="cut").maximiser(theta)
     best = theta.dot(LocalPolytope(graph, oracle="lp").maximiser(theta))
-    torch.testing.assert_close(theta.dot(found), best)
+    torch.testing.assert_close(theta.dot(actual), best)
     labels = LocalPolytope(graph, oracle="cut").argmax(theta)
     assert torch.isfinite(LocalPolytope(graph).score(theta, labels)).all()
     assert labels[3, 0] == 0

@@ -97,9 +97,9 @@ def test_a_long_chain_with_forbidden_transitions():
     theta = Parts(torch.randn(4, 50, 3).double(), torch.randn(4, 49, 3, 3).double())
     theta.edges[:, :, 0, 2] = -torch.inf
     expected, marginals = chain.sums(theta)
-    log_z, found = tree.sums(theta)
+    log_z, actual = tree.sums(theta)
     torch.testing.assert_close(log_z, expected)
-    torch.testing.assert_close(found.edges, marginals.edges)
+    torch.testing.assert_close(actual.edges, marginals.edges)
 
 
 def test_a_forbidden_entry_makes_an_unlikely_label_win():
@@ -155,25 +155,25 @@ def test_on_a_chain_it_is_the_chain(labels):
     chain, tree = Chain(torch.tensor([6, 6, 6])), Tree(chain_graph(6, labels))
     for edges in [(3, 5), (1, 1), (3, 1)]:
         theta = Parts(torch.randn(3, 6, labels).double(), torch.randn(*edges, labels, labels).double())
-        (log_z, found), (expected, marginals) = tree.sums(theta), chain.sums(theta.per_position())
+        (log_z, actual), (expected, marginals) = tree.sums(theta), chain.sums(theta.per_position())
         torch.testing.assert_close(log_z, expected)
-        torch.testing.assert_close(found.nodes, marginals.nodes)
-        torch.testing.assert_close(found.edges, marginals.edges)
+        torch.testing.assert_close(actual.nodes, marginals.nodes)
+        torch.testing.assert_close(actual.edges, marginals.edges)
         assert (tree.argmax(theta) == chain.argmax(theta)).all()
-        torch.testing.assert_close(tree.entropy(found), chain.entropy(marginals))
+        torch.testing.assert_close(tree.entropy(actual), chain.entropy(marginals))
 
 
 @pytest.mark.parametrize("edges", [(3, 5), (1, 1), (3, 1)])
 def test_likelihood_and_its_gradients_are_the_chains(edges):
     labels = torch.randint(0, 4, (3, 6))
     scores = [torch.randn(3, 6, 4).double(), torch.randn(*edges, 4, 4).double()]
-    found = []
+    actual = []
     for polytope in (Chain(torch.tensor([6, 6, 6])), Tree(chain_graph(6, 4))):
         theta = Parts(*(score.clone().requires_grad_() for score in scores))
         value = polytope.log_likelihood(theta, labels)
         (value * torch.tensor([1.0, 2.0, -3.0])).sum().backward()
-        found.append([value, theta.nodes.grad, theta.edges.grad])
-    for mine, its in zip(*found, strict=True):
+        actual.append([value, theta.nodes.grad, theta.edges.grad])
+    for mine, its in zip(*actual, strict=True):
         torch.testing.assert_close(mine, its)
 
 

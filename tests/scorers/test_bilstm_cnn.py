@@ -123,9 +123,9 @@ def test_the_two_lstms_are_one_bidirectional_lstm():
     packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
     encoded, _ = pad_packed_sequence(both(packed)[0], batch_first=True)
     expected = model.emissions(nn.functional.elu(model.projection(encoded)))
-    found, _ = model(words, spellings, where, lengths)
+    actual, _ = model(words, spellings, where, lengths)
     for row, length in enumerate(lengths.tolist()):
-        torch.testing.assert_close(found.nodes[row, :length], expected[row, :length])
+        torch.testing.assert_close(actual.nodes[row, :length], expected[row, :length])
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])

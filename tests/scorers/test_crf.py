@@ -74,8 +74,8 @@ def test_likelihood_and_gradients_are_those_of_pytorch_crf(batch_first, reductio
     theirs, ours, emissions, tags, mask = twins(batch_first)
     for arguments in ((tags, mask, reduction), (tags, None, reduction)):
         expected, expected_grads = value_and_grads(theirs, emissions, *arguments)
-        found, grads = value_and_grads(ours, emissions, *arguments)
-        torch.testing.assert_close(found, expected)
+        actual, grads = value_and_grads(ours, emissions, *arguments)
+        torch.testing.assert_close(actual, expected)
         torch.testing.assert_close(grads, expected_grads)
 
 
@@ -196,8 +196,8 @@ def test_inference_with_gaps_is_that_of_the_squeezed_rows(gapped):
         torch.testing.assert_close(entropy[row], crf.entropy(scores[None])[0])
         torch.testing.assert_close(marginals[row, GAPS[row]], crf.marginals(scores[None])[0])
         alone = crf.k_best(scores[None], 5)[0]
-        assert [found.labels for found in best[row]] == [found.labels for found in alone]
-        assert [found.score for found in best[row]] == pytest.approx([found.score for found in alone])
+        assert [actual.labels for actual in best[row]] == [actual.labels for actual in alone]
+        assert [actual.score for actual in best[row]] == pytest.approx([actual.score for actual in alone])
 
 
 @on_both_backends
@@ -206,9 +206,9 @@ def test_samples_with_gaps_are_those_of_the_squeezed_rows(gapped):
     packed = torch.nn.utils.rnn.pad_sequence([scores for scores, _ in squeezed], batch_first=True)
     mask = prefix_mask([len(scores) for scores, _ in squeezed], 6)
     expected = crf.sample(packed, 20, mask, torch.Generator().manual_seed(7))
-    found = crf.sample(emissions, 20, GAPS, torch.Generator().manual_seed(7))
-    assert found == expected
-    assert [len(draws[0]) for draws in found] == GAPS.sum(1).tolist()
+    actual = crf.sample(emissions, 20, GAPS, torch.Generator().manual_seed(7))
+    assert actual == expected
+    assert [len(draws[0]) for draws in actual] == GAPS.sum(1).tolist()
 
 
 def test_partial_labels_with_gaps_are_those_of_the_squeezed_rows(gapped):
@@ -216,9 +216,9 @@ def test_partial_labels_with_gaps_are_those_of_the_squeezed_rows(gapped):
     allowed = torch.rand(5, 6, 4) < 0.5
     allowed[..., 2] = True
     allowed[~GAPS] = False  # nothing fits where nothing counts
-    found = crf(emissions, allowed, GAPS, "none")
+    actual = crf(emissions, allowed, GAPS, "none")
     for row, (scores, _) in enumerate(squeezed):
-        torch.testing.assert_close(found[row], crf(scores[None], allowed[row, GAPS[row]][None]))
+        torch.testing.assert_close(actual[row], crf(scores[None], allowed[row, GAPS[row]][None]))
 
 
 # Against enumeration
@@ -241,8 +241,8 @@ def test_everything_that_can_be_asked_agrees_with_enumeration(lengths):
         assert entropy[row].item() == pytest.approx(truth.entropy)
         order = np.argsort(-truth.scores)[:7]
         assert decoded[row] == truth.paths[order[0]].tolist()
-        assert [found.labels for found in best[row]] == truth.paths[order].tolist()
-        assert [found.score for found in best[row]] == pytest.approx(truth.scores[order].tolist())
+        assert [actual.labels for actual in best[row]] == truth.paths[order].tolist()
+        assert [actual.score for actual in best[row]] == pytest.approx(truth.scores[order].tolist())
 
 
 @on_both_backends
@@ -307,7 +307,7 @@ def test_a_constrained_crf_labels_legally(labels):
     for row in crf.sample(emissions, 20, mask):
         assert all(is_legal(path, labels) for path in row)
     for row in crf.k_best(emissions, 10, mask):
-        assert all(is_legal(found.labels, labels) for found in row)
+        assert all(is_legal(actual.labels, labels) for actual in row)
 
 
 @on_both_backends
@@ -322,7 +322,7 @@ def test_a_constrained_crf_is_the_free_one_among_legal_labellings(labels):
         weights = np.where([path in legal for path in truth.paths.tolist()], truth.probabilities, 0.0)
         weights /= weights.sum()
         assert len(best[row]) == len(legal)
-        assert sorted(found.labels for found in best[row]) == sorted(legal)
+        assert sorted(actual.labels for actual in best[row]) == sorted(legal)
         assert decoded[row] == truth.paths[weights.argmax()].tolist()
         expected = truth.node_marginals(weights)
         np.testing.assert_allclose(marginals[row, : len(legal[0])].detach(), expected, atol=1e-12)
@@ -426,8 +426,8 @@ def test_one_label_allowed_at_each_position_is_the_ordinary_likelihood(reduction
     crf, emissions, tags = make_crf(4), torch.randn(3, 5, 4, dtype=torch.float64), torch.randint(4, (3, 5))
     mask, allowed = prefix_mask([5, 1, 3], 5), torch.nn.functional.one_hot(tags, 4).bool()
     expected, expected_grads = value_and_grads(crf, emissions, tags, mask, reduction)
-    found, grads = value_and_grads(crf, emissions, allowed, mask, reduction)
-    torch.testing.assert_close(found, expected)
+    actual, grads = value_and_grads(crf, emissions, allowed, mask, reduction)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(grads, expected_grads)
 
 
@@ -507,10 +507,10 @@ def test_bfloat16_emissions_work():
         torch.testing.assert_close(narrow.float(), wide, rtol=0.02, atol=0.02)
         for name, grad in narrow_grads.items():
             torch.testing.assert_close(grad.float(), wide_grads[name], rtol=0.05, atol=0.05)
-    found, expected = crf.marginals(emissions, mask), crf.marginals(emissions.float(), mask)
-    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)
-    found, expected = crf.entropy(emissions, mask), crf.entropy(emissions.float(), mask)
-    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)
+    actual, expected = crf.marginals(emissions, mask), crf.marginals(emissions.float(), mask)
+    torch.testing.assert_close(actual.float(), expected, rtol=0.02, atol=0.02)
+    actual, expected = crf.entropy(emissions, mask), crf.entropy(emissions.float(), mask)
+    torch.testing.assert_close(actual.float(), expected, rtol=0.02, atol=0.02)
     assert [len(row) for row in crf.decode(emissions, mask)] == [5, 3, 2]
     assert [len(row) for row in crf.sample(emissions, 3, mask)] == [3, 3, 3]
 

@@ -67,9 +67,9 @@ def test_spelling_out_gives_each_token_its_spelling(sentences):
     assert where.shape == (len(sentences), max(map(len, sentences)))
     for row, tokens in enumerate(sentences):
         for position, token in enumerate(tokens):
-            found = spellings[where[row, position]].tolist()
+            actual = spellings[where[row, position]].tolist()
             spelling = vocabulary.spelling(token)
-            assert found == spelling + [0] * (len(found) - len(spelling))
+            assert actual == spelling + [0] * (len(actual) - len(spelling))
         assert (where[row, len(tokens) :] == 0).all()
     assert (spellings != 0).any(0).all()  # no column is padding alone
 
@@ -140,22 +140,22 @@ VECTORS = "the 1 -2.5 1e-1\n, 4 5 6\ncafé 7 8 9\n\x85x 0 0 0\n"
 @pytest.mark.parametrize("text", [VECTORS, VECTORS.replace("\n", "\r\n"), VECTORS.rstrip("\n")])
 def test_vectors_are_read_plain_and_gzipped(tmp_path, name, as_string, text):
     path = write(tmp_path, text, name)
-    found = WordVectors.read(str(path) if as_string else path, 3)
-    assert found.words == ("the", ",", "café", "\x85x")
-    assert found.vectors.dtype == np.float32
-    assert found.vectors.tolist()[0] == [1, -2.5, pytest.approx(0.1)]
-    assert found.vectors.tolist()[1:] == [[4, 5, 6], [7, 8, 9], [0, 0, 0]]
+    actual = WordVectors.read(str(path) if as_string else path, 3)
+    assert actual.words == ("the", ",", "café", "\x85x")
+    assert actual.vectors.dtype == np.float32
+    assert actual.vectors.tolist()[0] == [1, -2.5, pytest.approx(0.1)]
+    assert actual.vectors.tolist()[1:] == [[4, 5, 6], [7, 8, 9], [0, 0, 0]]
 
 
 def test_words_that_no_token_is_looked_up_as_are_left_out(tmp_path):
-    found = WordVectors.read(write(tmp_path, "The 1 2\n1996 3 4\n0000 5 6\nthe 7 8\nÉ 9 9\n"), 2)
-    assert found.words == ("0000", "the")
-    assert found.vectors.tolist() == [[5, 6], [7, 8]]
+    actual = WordVectors.read(write(tmp_path, "The 1 2\n1996 3 4\n0000 5 6\nthe 7 8\nÉ 9 9\n"), 2)
+    assert actual.words == ("0000", "the")
+    assert actual.vectors.tolist() == [[5, 6], [7, 8]]
 
 
 def test_an_empty_file_has_no_vectors(tmp_path):
-    found = WordVectors.read(write(tmp_path, ""), 3)
-    assert (found.words, found.vectors.shape) == ((), (0, 3))
+    actual = WordVectors.read(write(tmp_path, ""), 3)
+    assert (actual.words, actual.vectors.shape) == ((), (0, 3))
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.txt.gz"])

@@ -86,9 +86,9 @@ def best_value(problem: Objective, row: int) -> float:
         return strength / 2 * x @ x - scores @ q, strength * features @ x - scores
 
     if tau > 0:
-        found = minimize(dual, np.zeros(features.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9})
-        return found.fun
-    found = minimize(
+        actual = minimize(dual, np.zeros(features.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9})
+        return actual.fun
+    actual = minimize(
         primal,
         np.full(len(paths), 1 / len(paths)),
         jac=True,
@@ -97,7 +97,7 @@ def best_value(problem: Objective, row: int) -> float:
         constraints={"type": "eq", "fun": lambda q: q.sum() - 1, "jac": np.ones_like},
         options={"maxiter": 2000, "ftol": 1e-13},
     )
-    return -found.fun
+    return -actual.fun
 
 
 def grid(**axes):

@@ -200,9 +200,9 @@ class TestFeasibility:
         problem = objective(LocalPolytope(DIFFERENT, oracle=oracle), EdgeWishes.of(DIFFERENT), temperature)
         garbage = replace(problem, potentials=random_scores(DIFFERENT, batch=3, scale=1.0))
         assert torch.isnan(garbage.potentials.nodes).any()
-        expected, found = solve(problem, solver, max_steps=5), solve(garbage, solver, max_steps=5)
-        torch.testing.assert_close(found.value, expected.value)
-        torch.testing.assert_close(found.marginals.edges, expected.marginals.edges)
+        expected, actual = solve(problem, solver, max_steps=5), solve(garbage, solver, max_steps=5)
+        torch.testing.assert_close(actual.value, expected.value)
+        torch.testing.assert_close(actual.marginals.edges, expected.marginals.edges)
 
     @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
     @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -247,8 +247,8 @@ def test_a_zero_term_is_the_base_model_at_once(polytope, temperature, solver):
     assert solution.converged.all()
     assert (solution.steps == 0).all()
     torch.testing.assert_close(solution.value, temperature * value, atol=1e-6, rtol=0)
-    for found, expected in zip(solution.marginals.tensors(), marginals.tensors(), strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    for actual, expected in zip(solution.marginals.tensors(), marginals.tensors(), strict=True):
+        torch.testing.assert_close(actual, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("polytope", [Tree(CHAIN), LocalPolytope(CHAIN, "bethe", tolerance=1e-12)])
@@ -257,12 +257,12 @@ def test_a_zero_term_is_the_base_model_at_once(polytope, temperature, solver):
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_on_a_chain_it_is_the_chains_solution(polytope, term, temperature, solver):
     problem = objective(polytope, term.of(CHAIN, 2.0), temperature)
-    found = solve(problem, solver, max_steps=15, tolerance=1e-4)
+    actual = solve(problem, solver, max_steps=15, tolerance=1e-4)
     chain = replace(problem, polytope=Chain(torch.tensor([4, 4, 4])))
     expected = solve(chain, solver, max_steps=15, tolerance=1e-4)
-    assert (found.steps == expected.steps).all()
-    torch.testing.assert_close(found.value, expected.value, atol=1e-6, rtol=0)
-    for mine, its in [(found.theta, expected.theta), (found.marginals, expected.marginals)]:
+    assert (actual.steps == expected.steps).all()
+    torch.testing.assert_close(actual.value, expected.value, atol=1e-6, rtol=0)
+    for mine, its in [(actual.theta, expected.theta), (actual.marginals, expected.marginals)]:
         torch.testing.assert_close(mine.nodes, its.nodes, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(mine.edges, its.edges, atol=1e-4, rtol=1e-4)
 
@@ -277,16 +277,16 @@ def test_on_a_chain_it_is_the_chains_solution(polytope, term, temperature, solve
 def test_without_edge_scores_it_is_a_spen(polytope, temperature, solver):
     problem = objective(polytope, Wishes.of(polytope.graph, 2.0), temperature)
     problem = replace(problem, potentials=Parts(problem.potentials.nodes))
-    found = solve(problem, solver, max_steps=50, tolerance=1e-4)
+    actual = solve(problem, solver, max_steps=50, tolerance=1e-4)
     spen = replace(problem, polytope=Simplex(problem.context.mask))
     expected = solve(spen, solver, max_steps=50, tolerance=1e-4)
     if isinstance(solver, FrankWolfe) and temperature > 0:  # mixtures of independent variables are dependent
-        torch.testing.assert_close(found.value, expected.value, atol=0.02, rtol=0)
+        torch.testing.assert_close(actual.value, expected.value, atol=0.02, rtol=0)
         return
-    assert (found.steps == expected.steps).all()
-    torch.testing.assert_close(found.value, expected.value, atol=1e-9, rtol=0)
-    torch.testing.assert_close(found.marginals.nodes, expected.marginals.nodes, atol=1e-7, rtol=0)
-    torch.testing.assert_close(found.theta.nodes, expected.theta.nodes, atol=1e-6, rtol=1e-6)
+    assert (actual.steps == expected.steps).all()
+    torch.testing.assert_close(actual.value, expected.value, atol=1e-9, rtol=0)
+    torch.testing.assert_close(actual.marginals.nodes, expected.marginals.nodes, atol=1e-7, rtol=0)
+    torch.testing.assert_close(actual.theta.nodes, expected.theta.nodes, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)

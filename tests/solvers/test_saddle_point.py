@@ -33,18 +33,18 @@ def problem(temperature: float, cost: bool = False, seed: int = 0) -> Objective:
 def test_finds_the_optimum_of_a_concave_problem(temperature, off, cost):
     objective = problem(temperature, cost)
     best = solve(objective, MirrorDescent(), max_steps=600, tolerance=1e-8)
-    found = solve(objective, SaddlePoint(average_after=500), max_steps=1000, tolerance=0.0)
-    torch.testing.assert_close(found.value, best.value, atol=off, rtol=0)
+    actual = solve(objective, SaddlePoint(average_after=500), max_steps=1000, tolerance=0.0)
+    torch.testing.assert_close(actual.value, best.value, atol=off, rtol=0)
     if temperature:
-        torch.testing.assert_close(found.marginals.nodes, best.marginals.nodes, atol=1e-4, rtol=0)
+        torch.testing.assert_close(actual.marginals.nodes, best.marginals.nodes, atol=1e-4, rtol=0)
 
 
 def test_the_value_is_the_objective_at_the_averaged_marginals():
     objective = problem(1.0, cost=True)
-    found = solve(objective, SaddlePoint(average_after=5), max_steps=10, tolerance=0.0)
-    p = found.marginals
+    actual = solve(objective, SaddlePoint(average_after=5), max_steps=10, tolerance=0.0)
+    p = actual.marginals
     expected = objective.linear.dot(p) + objective.term_value(p) + objective.polytope.entropy(p)
-    torch.testing.assert_close(found.value, expected)
+    torch.testing.assert_close(actual.value, expected)
 
 
 def test_averages_the_iterates_after_the_first_ones():
@@ -75,9 +75,9 @@ def test_runs_on_a_factor_graph_too():
 def test_forbidden_labels_stay_out():
     objective = problem(0.0)
     objective.potentials.nodes[:, 1, 2] = -torch.inf
-    found = solve(objective, SaddlePoint(average_after=10), max_steps=20, tolerance=0.0)
-    assert (found.marginals.nodes[:, 1, 2] == 0).all()
-    assert torch.isfinite(found.value).all()
+    actual = solve(objective, SaddlePoint(average_after=10), max_steps=20, tolerance=0.0)
+    assert (actual.marginals.nodes[:, 1, 2] == 0).all()
+    assert torch.isfinite(actual.value).all()
 
 
 def test_refuses_other_terms_and_bad_settings():

@@ -249,9 +249,9 @@ def test_autocast_does_not_reach_the_term():
     problem = objective(random_mlp(3.0).float(), 1.0, torch.float32)
     expected = solve(problem, MirrorDescent(), max_steps=30, tolerance=1e-4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = solve(problem, MirrorDescent(), max_steps=30, tolerance=1e-4)
-    torch.testing.assert_close(found.value, expected.value, atol=1e-3, rtol=0)
-    assert found.converged.all()
+        actual = solve(problem, MirrorDescent(), max_steps=30, tolerance=1e-4)
+    torch.testing.assert_close(actual.value, expected.value, atol=1e-3, rtol=0)
+    assert actual.converged.all()
 
 
 def test_under_no_grad_and_inference_mode():

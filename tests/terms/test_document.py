@@ -57,8 +57,8 @@ def test_the_gradient_is_that_of_the_formula():
     inputs, weights = [nodes, term.agreement, term.support], torch.tensor([1.0, -2.0, 0.5, 3.0, 1.5])
     scores = term(Parts(nodes), Parts(nodes), context)
     expected = document_by_hand(term, nodes, context)
-    found = torch.autograd.grad((scores * weights).sum(), inputs)
-    torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), inputs))
+    actual = torch.autograd.grad((scores * weights).sum(), inputs)
+    torch.testing.assert_close(actual, torch.autograd.grad((expected * weights).sum(), inputs))
 
 
 def test_the_closed_form_of_the_gradient_is_the_gradient():

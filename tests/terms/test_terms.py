@@ -90,8 +90,8 @@ def test_the_gradient_of_the_mlp_is_that_of_the_formula(read_potentials, edge_in
     inside = context.mask[..., None]
     assert (grads[0][0] * inside != 0).any()
     torch.testing.assert_close(grads[0][0] * inside, grads[1][0])
-    for found, expected in zip(grads[0][1:-1], grads[1][1:-1], strict=True):
-        torch.testing.assert_close(found, expected)
+    for actual, expected in zip(grads[0][1:-1], grads[1][1:-1], strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 @every_edge_input
