@@ -83,10 +83,10 @@ class MultilabelSystems(StudySystems):
 
         def make() -> System:
             head = self.make_term("region_mlp", settings, settings.inference, False)
-            head.term.load_state_dict(spen.head.term.state_dict())
+            head.get_submodule("term").load_state_dict(spen.get_submodule("head.term").state_dict())
             if struct is None:
                 return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
-            return self.on_top(self.over_graph, struct.scorer.pairs, head, "scorer.pairs")
+            return self.on_top(self.over_graph, struct.get_submodule("scorer.pairs"), head, "scorer.pairs")
 
         return self.trained("gspen", make, settings)
 
@@ -110,7 +110,7 @@ class MultilabelSystems(StudySystems):
         *frozen: str,
     ) -> System:
         """Return a system that scores features itself, by the frozen Unary."""
-        system = System(GraphScorer(polytope, self.unary.scorer.nodes, pairs), head)
+        system = System(GraphScorer(polytope, self.unary.get_submodule("scorer.nodes"), pairs), head)
         return system.freeze("scorer.nodes", *frozen, dropout=self.recipe.draws)
 
     def over_graph(self, batch: int) -> Polytope:

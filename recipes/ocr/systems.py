@@ -73,10 +73,15 @@ class OCRSystems(StudySystems):
     @cached_property
     def nlstruct(self) -> System:
         """NLStruct: a nonlinear function of the scores of Struct without entropy."""
-        return self.make_nlstruct(self.struct_without_entropy)
+        struct = self.struct_without_entropy
+        return self.with_term("nlstruct", self.recipe.nlstruct, struct, "nlstruct")
 
-    def with_term(self, name: str, settings: Any, struct: System | None = None) -> System:
-        """Train a SPEN or GSPEN with the number of hidden units that is best on dev."""
+    def with_term(
+        self, name: str, settings: Any, struct: System | None = None, term: str = "region_mlp"
+    ) -> System:
+        """Train a SPEN or GSPEN with the number of hidden units that is best on dev, or an NLStruct."""
+        if term == "nlstruct":
+            return super().with_term(name, settings, struct, term)
         versions = {size: settings.model_copy(update={"hidden": size}) for size in settings.hidden}
         best = settings.hidden[0]
         if len(versions) > 1:

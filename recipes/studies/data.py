@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from gspen_ner.training import Examples
 
@@ -39,11 +37,6 @@ class StudyData:
     def sizes(self) -> str:
         """Return the number of examples of each split in words."""
         return ", ".join(f"{len(examples):,} {name}" for name, examples in self.splits.items())
-
-    def with_inputs(self, change: Callable[[Tensor], Tensor]) -> StudyData:
-        """Return the same data with changed inputs."""
-        splits = {name: replace(one, inputs=change(one.inputs)) for name, one in self.splits.items()}
-        return replace(self, **splits)
 
     def with_dev_in_train(self) -> StudyData:
         """Return the same data with the dev examples among the training examples too."""

@@ -165,7 +165,7 @@ class StudySystems(ABC):
     @cached_property
     def nlstruct(self) -> System:
         """NLStruct: a nonlinear function of Struct's scores."""
-        return self.make_nlstruct(self.struct)
+        return self.with_term("nlstruct", self.recipe.nlstruct, self.struct, "nlstruct")
 
     def results(self) -> list[Any]:
         """Return the results of the recipe's systems and of those that they build on; train missing ones."""
@@ -188,26 +188,25 @@ class StudySystems(ABC):
 
         return self.trained(name, make, settings)
 
-    def with_term(self, name: str, settings: Any, struct: System | None = None) -> System:
-        """Train a SPEN or, given a Struct, a GSPEN on top of it."""
+    def with_term(
+        self, name: str, settings: Any, struct: System | None = None, term: str = "region_mlp"
+    ) -> System:
+        """Train a global term on top of Unary or of a Struct.
+
+        Args:
+            name: name of the system.
+            settings: options of the term, of its inference and of its training.
+            struct: the Struct; by default Unary.
+            term: name of the term.
+        """
 
         def make() -> System:
-            head = self.make_term("region_mlp", settings, settings.inference, struct is not None)
+            head = self.make_term(term, settings, settings.inference, struct is not None)
             if struct is None:
                 return self.on_top(self.over_nodes, None, head)
-            return self.on_top(self.over_graph, struct.scorer.pairs, head, "scorer.pairs")
+            return self.on_top(self.over_graph, struct.get_submodule("scorer.pairs"), head, "scorer.pairs")
 
         return self.trained(name, make, settings)
-
-    def make_nlstruct(self, struct: System) -> System:
-        """Train an NLStruct on top of a Struct."""
-        settings = self.recipe.nlstruct
-
-        def make() -> System:
-            head = self.make_term("nlstruct", settings, settings.inference, True)
-            return self.on_top(self.over_graph, struct.scorer.pairs, head, "scorer.pairs")
-
-        return self.trained("nlstruct", make, settings)
 
     # Parts of systems
 

@@ -63,8 +63,7 @@ class TaggingStudy(Study):
 def read_images(source: Matrices | Images | Generated) -> StudyData:
     """Read or generate the images that a recipe names."""
     if isinstance(source, Generated):
-        data = generate_rows(source.rows, source.features, source.tags, source.seed)
-        return data.with_inputs(lambda features: features.float())
+        return generate_rows(source.rows, source.features, source.tags, source.seed)
     sizes = source.sizes or SIZES
     if isinstance(source, Matrices):
         return read_matrices(expand(source.features), expand(source.tags), source.seed, sizes)
