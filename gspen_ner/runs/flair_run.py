@@ -9,7 +9,7 @@ from flair.models import SequenceTagger
 
 from gspen_ner.head import make_head
 from gspen_ner.hosts.flair.accelerate import accelerate
-from gspen_ner.hosts.flair.chain_view import ChainView
+from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.embeddings import make_embeddings
 from gspen_ner.hosts.flair.sentences import TAG_TYPE, as_corpus, type_dictionary
 from gspen_ner.hosts.flair.tagger import GSPENTagger

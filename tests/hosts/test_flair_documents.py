@@ -16,7 +16,7 @@ from flair.trainers.plugins import TrainerPlugin
 
 from gspen_ner import DocumentConsistency, PaddedMLP
 from gspen_ner.hosts.flair import DocumentBatches, GSPENTagger
-from gspen_ner.hosts.flair.documents import context_of, document_numbers, whole_documents
+from gspen_ner.hosts.flair.sentences import batches_of, context_of, document_numbers
 from tests.tiny_flair import copies, make_crf, scores_of, spans_of, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -111,7 +111,7 @@ class TestNumbers:
     def test_batches_cut_no_document(self, news, size):
         sentences = list(news.train)
         random.Random(2).shuffle(sentences)
-        batches = whole_documents(sentences, size)
+        batches = batches_of(sentences, size, by_document=True)
         assert Counter(id(s) for batch in batches for s in batch) == Counter(map(id, sentences))
         seen = [set(document_numbers(list(news.train) + batch)[len(news.train) :]) for batch in batches]
         assert sum(map(len, seen)) == len(set.union(*seen))

@@ -495,6 +495,31 @@ class TestFiles:
         assert type(loaded) is SequenceTagger
         assert alike(predicted(loaded, news.test), predicted(crf, news.test))
 
+    def test_holds_the_head_as_plain_data(self, tagger, tmp_path):
+        def classes(value):
+            """The classes of all values inside."""
+            if isinstance(value, dict | list):
+                parts = value.values() if isinstance(value, dict) else value
+                return set().union(*map(classes, parts))
+            return {type(value)}
+
+        tagger.save(tmp_path / "model.pt")
+        saved = torch.load(tmp_path / "model.pt", weights_only=False)["gspen"]
+        assert saved.keys() == {"terms", "inference", "weights", "constraints"}
+        assert classes(dict(saved)) <= {str, int, float, bool, type(None), torch.Tensor}
+        assert saved["terms"][0]["name"] == "padded_mlp"
+        assert saved["inference"]["cost"] == 0.25
+
+    def test_of_version_0_1_holds_the_head_as_an_object(self, news, tagger, tmp_path):
+        tagger.save(tmp_path / "model.pt")
+        state = torch.load(tmp_path / "model.pt", weights_only=False)
+        state["gspen"] = {"head": tagger.head, "constraints": tagger.constraints}
+        torch.save(state, tmp_path / "old.pt")
+        loaded = GSPENTagger.load(tmp_path / "old.pt")
+        assert predicted(loaded, news.test) == predicted(tagger, news.test)
+        assert (loaded.constraints, loaded.head.cost) == (True, 0.25)
+        assert not changed(loaded, weights_of(tagger))
+
     def test_files_of_plain_taggers_stay_what_they_are(self, news, crf, tmp_path):
         crf.save(tmp_path / "plain.pt")
         loaded = Classifier.load(tmp_path / "plain.pt")

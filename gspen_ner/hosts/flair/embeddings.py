@@ -1,4 +1,4 @@
-"""Flair embeddings by the entries of a recipe."""
+"""Flair embeddings of a recipe's entries."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from gspen_ner.scorers import WordVectors
 
 
 def make_embeddings(entries: Sequence[EmbeddingEntry], train: Sequence[TaggedSentence]) -> TokenEmbeddings:
-    """The embeddings of a tagger, stacked in their order."""
-    made = [_make(entry, train) for entry in entries]
-    return made[0] if len(made) == 1 else StackedEmbeddings(made)
+    """Return the embeddings of a tagger, stacked in their order."""
+    parts = [_make(entry, train) for entry in entries]
+    return parts[0] if len(parts) == 1 else StackedEmbeddings(parts)
 
 
 def _make(entry: EmbeddingEntry, train: Sequence[TaggedSentence]) -> TokenEmbeddings:
@@ -49,19 +49,19 @@ def _make(entry: EmbeddingEntry, train: Sequence[TaggedSentence]) -> TokenEmbedd
 
 
 def word_embeddings(vectors: WordVectors, fine_tune: bool = False) -> WordEmbeddings:
-    """Flair's word embeddings out of vectors in memory: no gensim needed."""
+    """Return Flair's word embeddings of vectors in memory, without gensim."""
     size = vectors.vectors.shape[1]
     vocabulary = {word: number for number, word in enumerate(vectors.words)}
-    made = WordEmbeddings(
+    embeddings = WordEmbeddings(
         None, fine_tune=fine_tune, vocab=vocabulary, embedding_length=size, name="word vectors"
     )
-    with torch.no_grad():  # the last row stays zero: it is that of unknown words
-        made.embedding.weight[: len(vectors.words)] = torch.from_numpy(vectors.vectors)
-    return made
+    with torch.no_grad():  # the last row stays zero: it is the vector of unknown words
+        embeddings.embedding.weight[: len(vectors.words)] = torch.from_numpy(vectors.vectors)
+    return embeddings
 
 
 def _characters(train: Sequence[TaggedSentence]) -> Dictionary:
-    """The characters of the training data."""
+    """Return the characters of the training data."""
     dictionary = Dictionary(add_unk=True)
     for character in sorted(Counter(c for sentence in train for token in sentence.tokens for c in token)):
         dictionary.add_item(character)

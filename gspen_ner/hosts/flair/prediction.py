@@ -1,4 +1,4 @@
-"""A Flair tagger in use as any tagger of this package."""
+"""A Flair tagger with the interface of this package's taggers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from flair.data import Sentence
 from flair.models import SequenceTagger
 from flair.training_utils import store_embeddings
 
-from gspen_ner.hosts.flair.chain_view import ChainView
-from gspen_ner.hosts.flair.documents import whole_documents
-from gspen_ner.hosts.flair.sentences import as_flair
+from gspen_ner.hosts.flair.chain import ChainView
+from gspen_ner.hosts.flair.sentences import as_flair, batches_of
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
-from gspen_ner.labels import Labels, Scheme
+from gspen_ner.labels import Labels
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import Scored, SentenceTagger
 from gspen_ner.polytopes import Chain
 
 
 class FlairTagger(SentenceTagger):
-    """A Flair tagger in use.
+    """Tags sentences with a Flair tagger.
 
     Args:
         tagger: a plain tagger with a CRF, or one with a global term.
@@ -34,7 +33,7 @@ class FlairTagger(SentenceTagger):
         if isinstance(tagger, GSPENTagger):
             self.view, self.system = tagger.view, "gspen"
         else:
-            self.view = ChainView(tagger.label_dictionary, cast(Scheme, tagger.tag_format))
+            self.view = ChainView.of(tagger)
             self.system = "struct"
         if self.view.labels is None:
             raise ValueError(f"the tagger's tags are no spans: {', '.join(self.view.names[:8])}, ...")
@@ -42,11 +41,11 @@ class FlairTagger(SentenceTagger):
 
     @classmethod
     def load(cls, file: Path) -> FlairTagger:
-        """Read a file that Flair's `save` wrote. It is a pickle: read only files that you trust."""
+        """Return the tagger of a file by Flair's `save`: a pickle, so read only files that you trust."""
         try:
             state = torch.load(file, map_location="cpu", weights_only=False)
-            kind = GSPENTagger if "gspen" in state else SequenceTagger
-            return cls(kind.load(state))
+            tagger_class = GSPENTagger if "gspen" in state else SequenceTagger
+            return cls(tagger_class.load(state))
         except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
             raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None
 
@@ -61,28 +60,20 @@ class FlairTagger(SentenceTagger):
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
     ) -> Iterator[Scored]:
-        """Scores of sentences; see `SentenceTagger`."""
+        """Return scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
-        given = as_flair(
-            [
-                TaggedSentence(tuple(tokens), ("O",) * len(tokens), int(document))
-                for tokens, document in zip(sentences, documents, strict=True)
-            ]
-        )
-        places = {id(sentence): place for place, sentence in enumerate(given)}
-        for batch in self._batches(given):
+        untagged = [
+            TaggedSentence(tuple(tokens), ("O",) * len(tokens), int(document))
+            for tokens, document in zip(sentences, documents, strict=True)
+        ]
+        converted = as_flair(untagged)
+        row_of = {id(sentence): row for row, sentence in enumerate(converted)}
+        with_tokens = [sentence for sentence in converted if len(sentence)]
+        for batch in batches_of(with_tokens, MOST_SENTENCES, self.couples_documents):
             batch.sort(key=len, reverse=True)
-            rows = [places[id(sentence)] for sentence in batch]
+            rows = [row_of[id(sentence)] for sentence in batch]
             yield self._scored(rows, batch, record_trace)
             store_embeddings(batch, "none")
-
-    def _batches(self, sentences: list[Sentence]) -> list[list[Sentence]]:
-        """Whole documents if the term needs them, else sentences of similar length."""
-        filled = [sentence for sentence in sentences if len(sentence)]
-        if self.couples_documents:
-            return whole_documents(filled, MOST_SENTENCES)
-        filled.sort(key=len)
-        return [filled[at : at + MOST_SENTENCES] for at in range(0, len(filled), MOST_SENTENCES)]
 
     @torch.no_grad()
     def _scored(self, rows: list[int], batch: list[Sentence], record_trace: bool) -> Scored:
@@ -92,5 +83,5 @@ class FlairTagger(SentenceTagger):
             inference = tagger.infer(batch, record_trace)
             chain = cast(Chain, inference.polytope)
             return Scored(rows, inference.potentials, inference.theta, chain, inference.solution)
-        base, chain = self.view.potentials(tagger.forward(*tagger._prepare_tensors(batch)))
+        base, chain = self.view.score(tagger, batch)
         return Scored(rows, base, base, chain)

@@ -19,13 +19,11 @@ from flair.training_utils import Result
 from torch import Tensor
 
 from gspen_ner.head import GSPENHead, make_head
-from gspen_ner.hosts.flair.chain_view import ChainView, EmissionScores
+from gspen_ner.hosts.flair.accelerate import speed_up_encoder
+from gspen_ner.hosts.flair.chain import ChainDecoder, ChainView, EmissionScores
 from gspen_ner.hosts.flair.copies import arguments_of, share_weights
-from gspen_ner.hosts.flair.decoding import ChainDecoder
-from gspen_ner.hosts.flair.documents import context_of, whole_documents
-from gspen_ner.hosts.flair.encoder import speed_up_encoder
 from gspen_ner.hosts.flair.scores import KeptScores, split
-from gspen_ner.hosts.flair.sentences import spans_of
+from gspen_ner.hosts.flair.sentences import batches_of, context_of, spans_of
 from gspen_ner.labels import Scheme, tags_of_spans
 from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
@@ -89,9 +87,10 @@ class GSPENTagger(System, SequenceTagger):
         if not self.use_crf:
             raise ValueError("a global term needs the CRF: leave use_crf=True")
         self.constraints = constraints
-        self.view = ChainView(self.label_dictionary, cast(Scheme, self.tag_format), constraints)
+        self.view = ChainView.of(self, constraints)
         if head is None:
-            named = {name: value for name, value in (("solver", solver), ("cost", cost)) if value is not None}
+            options = {"solver": solver, "cost": cost}
+            named: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
             head = GSPENHead(_make_term(term, len(self.view.names)), **named, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
@@ -101,7 +100,7 @@ class GSPENTagger(System, SequenceTagger):
         self._scores = KeptScores()
 
     def forward_loss(self, sentences: list[Sentence]) -> tuple[Tensor, int]:
-        """The loss of a batch and its number of tokens, as Flair's trainer wants them."""
+        """Return the loss of a batch and its number of tokens, for Flair's trainer."""
         sentences = sorted((sentence for sentence in sentences if len(sentence)), key=len, reverse=True)
         if not sentences:
             return torch.tensor(0.0, requires_grad=True, device=self.linear.weight.device), 0
@@ -122,7 +121,11 @@ class GSPENTagger(System, SequenceTagger):
         embedding_storage_mode: Any = "none",
         force_token_predictions: bool = False,
     ) -> Any:
-        """As Flair's. Confidences are exact probabilities; a document's sentences are inferred together."""
+        """Tag sentences, with Flair's arguments.
+
+        Confidences are exact probabilities. If the term scores documents, their sentences are inferred
+        together.
+        """
         self.decoder.scores_of = "tokens" if force_token_predictions else "spans"
         options = {
             "return_probabilities_for_all_classes": return_probabilities_for_all_classes,
@@ -138,7 +141,7 @@ class GSPENTagger(System, SequenceTagger):
         if not given:
             return super().predict(given, mini_batch_size, **options)
         Sentence.set_context_for_sentences(given)
-        batches = whole_documents(given, min(mini_batch_size, MOST_SENTENCES))
+        batches = batches_of(given, min(mini_batch_size, MOST_SENTENCES), by_document=True)
         results = [super(GSPENTagger, self).predict(batch, len(batch), **options) for batch in batches]
         if not return_loss:
             return None
@@ -154,36 +157,36 @@ class GSPENTagger(System, SequenceTagger):
         *args: Any,
         **kwargs: Any,
     ) -> Result:
-        """As Flair's; where the term couples documents, they are not cut into batches."""
+        """Return Flair's evaluation; if the term scores documents, they are not cut into batches."""
         if self.couples_documents:
             mini_batch_size = max(len(data_points), 1)
         options = (out_path, embedding_storage_mode, mini_batch_size, *args)
         return super().evaluate(data_points, gold_label_type, *options, **kwargs)
 
     def _calculate_loss(self, scores: Any, labels: Any) -> tuple[Tensor, int]:
-        """The CRF's own loss, which is what Flair reports of held-out data."""
+        """Return the CRF's own loss, which Flair reports of held-out data."""
         potentials, chain = self.view.potentials(scores)
         likelihood = chain.log_likelihood(potentials, self.view.gold(labels, scores[1]))
         return -likelihood.sum().to(potentials.nodes.dtype), len(labels)
 
     def seqeval_score(self, sentences: list[Sentence], gold_label_type: str | None = None) -> ConllScore:
-        """CoNLL F1 by seqeval, strictly read, of sentences with gold labels.
+        """Return CoNLL F1 by seqeval in strict mode, of sentences with gold labels.
 
         Flair's `evaluate` reads spans leniently from the predicted tags (a stray I- opens one); seqeval in
         strict mode counts a span only if its tags are legal in the format. On legal tags, which
         `constraints=True` guarantees, both agree.
         """
-        scheme, kind, layer = cast(Scheme, self.tag_format), gold_label_type or self.tag_type, "gspen_seqeval"
-        sentences = list(sentences)
+        scheme, gold_layer = cast(Scheme, self.tag_format), gold_label_type or self.tag_type
+        sentences, layer = list(sentences), "gspen_seqeval"
         self.predict(sentences, label_name=layer, force_token_predictions=True)
         gold = [
-            tags_of_spans([found.span for found in spans_of(sentence, kind)], len(sentence), scheme)
+            tags_of_spans([entity.span for entity in spans_of(sentence, gold_layer)], len(sentence), scheme)
             for sentence in sentences
         ]
-        found = [[token.get_label(layer).value for token in sentence] for sentence in sentences]
+        predicted = [[token.get_label(layer).value for token in sentence] for sentence in sentences]
         for sentence in sentences:
             sentence.remove_labels(layer)
-        return conll_f1(gold, found, scheme)
+        return conll_f1(gold, predicted, scheme)
 
     def score(self, inputs: list[Sentence] | Scored) -> Scored:
         """Return the scores of sentences, longest first; of a frozen base model each sentence's only once."""
@@ -198,12 +201,12 @@ class GSPENTagger(System, SequenceTagger):
         return self._with_context(*self.base_scores(inputs), inputs)
 
     def keep_scores(self, scores: KeptScores) -> None:
-        """Train the term on these scores of the training sentences, in place of the frozen base model's."""
+        """Train the term on these scores of the training sentences, instead of the frozen base model's."""
         self._scores = scores
 
     def base_scores(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
         """Return the base model's scores of sentences, longest first, and their chains."""
-        return self.view.potentials(self.forward(*self._prepare_tensors(sentences)))
+        return self.view.score(self, sentences)
 
     def unfreeze(self) -> GSPENTagger:
         """Let training change the base model again."""
@@ -237,7 +240,8 @@ class GSPENTagger(System, SequenceTagger):
             tagger: a `SequenceTagger` with a CRF.
             term: the global term, or a function that makes it; see this class.
             tag_dictionary: another set of labels; the encoder and the weights of known tags are kept.
-            freeze: `"base"` trains the term alone; see `train_term` for scores that it learns much from.
+            freeze: `"base"` trains the term alone, `"none"` (default) everything; `train_term` also makes
+                scores from which a term learns more.
             **options: solver, cost, inference, constraints, head.
         """
         if not tagger.use_crf:
@@ -250,15 +254,15 @@ class GSPENTagger(System, SequenceTagger):
             arguments["init_from_state_dict"] = True  # the dictionary is Flair's internal one already
         else:
             arguments["tag_dictionary"] = tag_dictionary
-        made = cls(**arguments, term=term, **options)
-        share_weights(tagger, made)
-        speed_up_encoder(made)
+        upgraded = cls(**arguments, term=term, **options)
+        share_weights(tagger, upgraded)
+        speed_up_encoder(upgraded)
         if freeze == "base":
-            made.freeze()
-        return made.train(tagger.training)
+            upgraded.freeze()
+        return upgraded.train(tagger.training)
 
     def to_sequence_tagger(self) -> SequenceTagger:
-        """The plain CRF tagger, which shares the weights."""
+        """Return the plain CRF tagger, which shares the weights."""
         plain = SequenceTagger(**arguments_of(self), init_from_state_dict=True)
         share_weights(self, plain)
         return plain.train(self.training)

@@ -8,7 +8,9 @@ Flair's trainer cannot continue a training that was interrupted: such a stage mu
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,23 +21,71 @@ import torch
 from flair.data import Corpus, Sentence
 from flair.datasets import FlairDatapointDataset
 from flair.models import SequenceTagger
+from flair.trainers import ModelTrainer
+from flair.trainers.plugins import TrainerPlugin
 from flair.training_utils import store_embeddings
 
 from gspen_ner.files import write_folder, write_whole
 from gspen_ner.hosts.flair.accelerate import accelerate
-from gspen_ner.hosts.flair.chain_view import ChainView
+from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.copies import untrained_copy
-from gspen_ner.hosts.flair.documents import document_numbers
+from gspen_ner.hosts.flair.plugins import AnnealOnTrainLoss, DocumentBatches, EpochLog, FreshEmbeddings
 from gspen_ner.hosts.flair.scores import KeptScores, SentenceScores, split
+from gspen_ner.hosts.flair.sentences import document_numbers
 from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
-from gspen_ner.hosts.flair.training import BEST_FILE, quiet_console, train_stage
 from gspen_ner.hosts.loading import FLAIR_FILE
-from gspen_ner.labels import Scheme
 from gspen_ner.recipe import FlairTraining
 from gspen_ner.terms import DocumentConsistency
 from gspen_ner.training.score_sources import CrossFit, ScoreSource
 
 SCORING_BATCH = 64
+BEST_FILE = "best-model.pt"  # Flair's name for it
+
+
+def quiet_console() -> None:
+    """Let Flair write its log to files only; `EpochLog` logs each epoch."""
+    for handler in logging.getLogger("flair").handlers:
+        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+            handler.setLevel(logging.WARNING)
+
+
+def train_stage(
+    tagger: SequenceTagger, corpus: Corpus, training: FlairTraining, folder: Path, seed: int
+) -> float:
+    """Train a tagger; its best state on dev is BEST_FILE in the folder.
+
+    Returns:
+        The median duration of an epoch in seconds, without evaluation.
+    """
+    flair.set_seed(seed)
+    log = EpochLog(folder.parent / "metrics.jsonl", folder.name)
+    plugins: list[TrainerPlugin] = [log, FreshEmbeddings()]
+    watch_loss = training.anneal_on == "train_loss"
+    if watch_loss:
+        plugins.append(
+            AnnealOnTrainLoss(training.anneal_factor, training.patience, training.min_learning_rate)
+        )
+    if isinstance(tagger, GSPENTagger) and tagger.couples_documents:
+        plugins.append(DocumentBatches(seed))
+    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[training.optimizer]
+    ModelTrainer(tagger, corpus).train(
+        folder,
+        learning_rate=training.learning_rate,
+        mini_batch_size=training.batch_size,
+        max_epochs=training.epochs,
+        optimizer=optimizer,
+        anneal_factor=training.anneal_factor,
+        patience=10**6 if watch_loss else training.patience,
+        min_learning_rate=0.0 if watch_loss else training.min_learning_rate,
+        plugins=plugins,
+        save_final_model=False,
+        embeddings_storage_mode="cpu",
+    )
+    if log.killed:
+        raise KeyboardInterrupt
+    if not (folder / BEST_FILE).exists():  # Flair saves no model whose dev F1 is 0
+        tagger.save(folder / BEST_FILE)
+    return statistics.median(log.seconds)
 
 
 class FlairHost:
@@ -126,7 +176,7 @@ class FlairHost:
     ) -> list[SentenceScores]:
         """Return the scores of training sentences."""
         sentences = self.sentences if rows is None else [self.sentences[row] for row in rows]
-        view = ChainView(base.label_dictionary, cast(Scheme, base.tag_format))
+        view = ChainView.of(base)
         was_training, scores = base.training, []
         base.train(draw is not None)
         if draw is not None:
@@ -136,7 +186,7 @@ class FlairHost:
             by_length = sorted(sentences, key=len, reverse=True)
             for start in range(0, len(by_length), SCORING_BATCH):
                 batch = by_length[start : start + SCORING_BATCH]
-                scores += split(batch, *view.potentials(base.forward(*base._prepare_tensors(batch))))
+                scores += split(batch, *view.score(base, batch))
                 store_embeddings(batch, "none")
         base.train(was_training)
         return scores
@@ -185,6 +235,24 @@ def train_term(
     Returns:
         The tagger with its trained term, as it is best on the corpus's development data; also saved in
         `folder/term/best`.
+
+    Example:
+        >>> import tempfile
+        >>> from flair.data import Dictionary
+        >>> from flair.embeddings import OneHotEmbeddings
+        >>> from gspen_ner.training import Plain
+        >>> words, types = Dictionary(), Dictionary(add_unk=False)
+        >>> numbers, types.span_labels = [words.add_item("Ann"), types.add_item("PER")], True
+        >>> tagger = SequenceTagger(OneHotEmbeddings(words, embedding_length=4), types, "ner", hidden_size=4)
+        >>> sentence = Sentence("Ann left", use_tokenizer=False)
+        >>> _ = sentence[0:1].add_label("ner", "PER")
+        >>> data = FlairDatapointDataset([sentence])
+        >>> corpus = Corpus(train=data, dev=data, sample_missing_splits=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     quick = FlairTraining(epochs=1)
+        ...     better = train_term(tagger, corpus, folder, scores=Plain(), training=quick)
+        >>> better.base_frozen, better.couples_documents
+        (False, True)
     """
     source = CrossFit() if scores is None else scores
     options = {"inference": {"max_steps": 5, "tolerance": 0.1}} | options

@@ -175,6 +175,19 @@ def train_term(
 
     Returns:
         The model with its trained term, as it is best on `dev`; also saved in `folder/term/best`.
+
+    Example:
+        >>> import tempfile
+        >>> from gspen_ner.scorers import Vocabulary
+        >>> from gspen_ner.training import Plain
+        >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
+        >>> model = Model.from_vocabulary(vocabulary, ["O", "B-PER", "I-PER"], hidden=4)
+        >>> rows = datasets.Dataset.from_dict({"tokens": [["Ann", "left"]], "ner_tags": [[1, 0]]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     quick = TermTraining(epochs=1)
+        ...     better = train_term(model, rows, rows, folder, scores=Plain(), training=quick)
+        >>> better.config.system
+        'gspen'
     """
     folder = Path(folder)
     source = CrossFit() if scores is None else scores
