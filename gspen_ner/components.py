@@ -243,6 +243,7 @@ class Registry(Generic[Component]):
         return section_of(self.classes[name], name=field)
 
 
+@functools.cache
 def _hints(cls: Any) -> dict[str, Any]:
     """Return the annotations of a class's options, with their limits."""
     constructor = inspect.unwrap(cls.__init__)
