@@ -50,8 +50,8 @@ class PGMax(Peer[GraphProblem]):
         python, scores, polytope = self.python or Path(sys.executable), problem.scores, problem.local()
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
             nodes, tables = problem.arrays
-            arrays = {"nodes": nodes, "tables": tables, "edges": np.array(problem.edges)}
-            np.savez(Path(folder, "problem.npz"), **arrays, iterations=problem.sweeps)
+            file, edges = Path(folder, "problem.npz"), np.array(problem.edges)
+            np.savez(file, nodes=nodes, tables=tables, edges=edges, iterations=problem.sweeps)
             command = [str(python), str(Path(__file__).with_name("pgmax_script.py")), folder]
             pipe = subprocess.PIPE
             process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True)
