@@ -112,8 +112,9 @@ def configurable(given: Collection[str] = ()) -> Callable[[Class], Class]:
 
 def options_of(component: Any) -> dict[str, Any]:
     """Return the options that a component was constructed with, as recipes and model files hold them."""
+    cls: Any = type(component)
     options: dict[str, Any] = component._options
-    return {name: _as_entry(value, _hints(type(component))[name]) for name, value in options.items()}
+    return {name: _as_entry(value, _hints(cls)[name]) for name, value in options.items()}
 
 
 def section_of(cls: Any, given: Collection[str] | None = None, **fixed: Any) -> type[Section]:
