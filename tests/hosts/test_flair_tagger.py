@@ -30,6 +30,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from gspen_ner import Convolution, DocumentConsistency, FrankWolfe, GSPENHead, PaddedMLP
 from gspen_ner.hosts.flair import GSPENTagger, accelerate
 from gspen_ner.labels import Span, follows, spans_of_tags
+from gspen_ner.terms import Sharpness
 from tests.tiny_flair import (
     all_taggings,
     characters_of,
@@ -510,15 +511,24 @@ class TestFiles:
         assert saved["terms"][0]["name"] == "padded_mlp"
         assert saved["inference"]["cost"] == 0.25
 
-    def test_of_version_0_1_holds_the_head_as_an_object(self, news, tagger, tmp_path):
+    @pytest.mark.parametrize("solver", [None, FrankWolfe(schedule="harmonic")])
+    @pytest.mark.parametrize(
+        "term", [*TERMS.values(), lambda count: Convolution(count, 4) + Sharpness(count)]
+    )
+    def test_of_version_0_1_holds_the_head_as_an_object(self, news, crf, term, solver, tmp_path):
+        options = {"constraints": True, "cost": 0.25, "inference": {"loss": "f1", "max_steps": 3}}
+        tagger = GSPENTagger.from_sequence_tagger(crf, term, solver=solver, **options)
+        stir(tagger.head, 0.3)
         tagger.save(tmp_path / "model.pt")
-        state = torch.load(tmp_path / "model.pt", weights_only=False)
-        state["gspen"] = {"head": tagger.head, "constraints": tagger.constraints}
-        torch.save(state, tmp_path / "old.pt")
+        state, head = torch.load(tmp_path / "model.pt", weights_only=False), copy.deepcopy(tagger.head)
+        for component in (head, head.solver, *head.modules()):  # which had no options then
+            vars(component).pop("_options", None)
+        torch.save(state | {"gspen": {"head": head, "constraints": True}}, tmp_path / "old.pt")
         loaded = GSPENTagger.load(tmp_path / "old.pt")
-        assert predicted(loaded, news.test) == predicted(tagger, news.test)
-        assert (loaded.constraints, loaded.head.cost) == (True, 0.25)
+        assert loaded.head.configuration() == tagger.head.configuration()
+        assert loaded.constraints
         assert not changed(loaded, weights_of(tagger))
+        assert predicted(loaded, news.test) == predicted(tagger, news.test)
 
     def test_files_of_plain_taggers_stay_what_they_are(self, news, crf, tmp_path):
         crf.save(tmp_path / "plain.pt")

@@ -1,12 +1,18 @@
-"""Flair taggers made from others: with the same arguments, and with shared or new weights."""
+"""Flair taggers made from others (with the same arguments, and shared or new weights) and from old files."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import torch
 from flair.embeddings import CharacterEmbeddings, OneHotEmbeddings, StackedEmbeddings, TokenEmbeddings
 from flair.models import SequenceTagger
+
+from gspen_ner.head import GSPENHead
+from gspen_ner.losses import fixed_point_f1, fixed_point_likelihood
+from gspen_ner.solvers import SOLVERS
+from gspen_ner.terms import TERMS, Convolution, DocumentConsistency, GlobalTerm, PaddedMLP, TermSum
 
 
 def arguments_of(tagger: SequenceTagger) -> dict[str, Any]:
@@ -79,3 +85,36 @@ def _untrained(part: TokenEmbeddings) -> TokenEmbeddings:
         f"the first weights of {type(part).__name__} are not known any more: give make_base, a function that "
         "makes a new tagger like this one"
     )
+
+
+def configuration_of_old(head: GSPENHead) -> dict[str, Any]:
+    """Return the configuration of a head of version 0.1, whose files hold it as an object without options."""
+    terms = head.term.terms if isinstance(head.term, TermSum) else [head.term]
+    solver = {field.name: getattr(head.solver, field.name) for field in fields(head.solver)}  # type: ignore[arg-type]
+    names = ("temperature", "cost", "positive_part", "max_steps", "tolerance", "stop")
+    losses = {fixed_point_likelihood: "fixed_point", fixed_point_f1: "f1"}
+    inference = {name: getattr(head, name) for name in names} | {
+        "loss": losses.get(head.loss_function, "hinge"),
+        "solver": {"name": _name_in(SOLVERS.classes, head.solver)} | solver,
+    }
+    return {"terms": [_entry_of_old(term) for term in terms if term is not None], "inference": inference}
+
+
+def _entry_of_old(term: GlobalTerm) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": _name_in(TERMS.classes, term)}
+    match term:
+        case PaddedMLP():
+            names = ("max_length", "dropout", "edge_inputs", "read_potentials")
+            return entry | {name: getattr(term, name) for name in names} | {"hidden": term.input.out_features}
+        case Convolution():
+            return entry | {"hidden": term.filters.out_channels, "width": term.filters.kernel_size[0]}
+        case DocumentConsistency():
+            return entry | {"relations": list(term.relations)}
+    return entry
+
+
+def _name_in(classes: dict[str, Any], component: object) -> str:
+    for name, cls in classes.items():
+        if type(component) is cls:
+            return name
+    raise ValueError(f"{type(component).__name__} is not a class of this package: its file cannot be read")

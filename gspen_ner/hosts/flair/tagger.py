@@ -21,7 +21,7 @@ from torch import Tensor
 from gspen_ner.head import GSPENHead, make_head
 from gspen_ner.hosts.flair.accelerate import speed_up_encoder
 from gspen_ner.hosts.flair.chain import ChainDecoder, ChainView, EmissionScores
-from gspen_ner.hosts.flair.copies import arguments_of, share_weights
+from gspen_ner.hosts.flair.copies import arguments_of, configuration_of_old, share_weights
 from gspen_ner.hosts.flair.scores import KeptScores, split
 from gspen_ner.hosts.flair.sentences import batches_of, context_of, spans_of
 from gspen_ner.labels import Scheme, tags_of_spans
@@ -288,7 +288,7 @@ class GSPENTagger(System, SequenceTagger):
             )
         saved = state["gspen"]
         if "head" in saved:  # a file of version 0.1, which holds the head as an object
-            saved = saved["head"].configuration() | {"weights": saved["head"].state_dict()} | saved
+            saved = saved | configuration_of_old(saved["head"]) | {"weights": saved["head"].state_dict()}
         num_labels = len(state["tag_dictionary"]) - len((START_TAG, STOP_TAG))
         head = make_head(num_labels, saved["terms"], saved["inference"])
         weights = {f"head.{name}": weight for name, weight in saved["weights"].items()}
