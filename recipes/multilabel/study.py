@@ -20,7 +20,15 @@ from recipes.studies.command import Study
 from recipes.studies.data import StudyData
 from recipes.studies.generated import generate_rows
 from recipes.studies.pictures import bar, draw_bars
-from recipes.studies.results import by_system, make_table, number, over_seeds, seeds_note, times_struct
+from recipes.studies.results import (
+    by_system,
+    cost_columns,
+    over_seeds,
+    seeds_column,
+    seeds_note,
+    systems_table,
+    term_column,
+)
 
 
 class MultilabelStudy(Study):
@@ -65,20 +73,14 @@ def read_rows(source: MultilabelSource) -> StudyData:
 
 def multilabel_table(results: Sequence[MultilabelResult], source: str) -> Table:
     """Return F1 on dev and test, and costs of training."""
-    systems = by_system(results)
-    seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
-    ratios, rows = times_struct(seconds), []
-    scores = {"dev F1": "dev_f1", "test F1": "test_f1"}
+    columns = {"dev F1": seeds_column("dev_f1"), "test F1": seeds_column("test_f1")}
     if all(result.refitted_f1 is not None for result in results):
-        scores["test F1, refitted"] = "refitted_f1"
-    for name, group in systems.items():
-        f1 = [str(over_seeds(group, measure)) for measure in scores.values()]
-        threshold = f"{over_seeds(group, 'threshold').median:.2g}"
-        steps = number(over_seeds(group, "inference_steps").mean or None)
-        rows.append([name, *f1, threshold, f"{seconds[name].median:.3f}", number(ratios[name]), steps])
-    title = f"{source}: F1 averaged over examples (%, {seeds_note(seconds.values())})"
-    heads = [*scores, "threshold", "seconds an epoch", "times Struct's", "inference steps"]
-    return make_table(title, ["system"], heads, rows)
+        columns["test F1, refitted"] = seeds_column("refitted_f1")
+    columns["threshold"] = lambda group: f"{over_seeds(group, 'threshold').median:.2g}"
+    columns |= cost_columns(results)
+    columns["inference steps"] = term_column("inference_steps")
+    note = seeds_note([over_seeds(by_system(results)["Unary"], "test_f1")])
+    return systems_table(f"{source}: F1 averaged over examples (%, {note})", results, columns)
 
 
 def draw_f1(source: str, results: Sequence[MultilabelResult], folder: Path) -> None:

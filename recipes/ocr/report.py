@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,15 +12,16 @@ from recipes.ocr.inference_study import SOLVERS, STEP_SIZES, StudyCase
 from recipes.studies.pictures import Style, bar, draw_bars, draw_lines
 from recipes.studies.results import (
     SYSTEMS,
-    WITH_TERM,
     Curve,
     by_system,
+    cost_columns,
     curve,
     grouped,
     make_table,
-    number,
     over_seeds,
     seeds_note,
+    systems_table,
+    term_column,
     times_struct,
 )
 
@@ -61,9 +61,9 @@ def inference_curves(results: Sequence[OCRResult]) -> dict[StudyCase, Curve]:
     }
 
 
-def at_one_cell(recipe: OCRRecipe, results: Sequence[OCRResult]) -> dict[str, list[OCRResult]]:
-    """Return the results at the recipe's alpha and size, by system."""
-    return by_system(r for r in results if (r.alpha, r.size) == (recipe.alpha, recipe.size))
+def at_one_cell(recipe: OCRRecipe, results: Sequence[OCRResult]) -> list[OCRResult]:
+    """Return the results at the recipe's alpha and size."""
+    return [result for result in results if (result.alpha, result.size) == (recipe.alpha, recipe.size)]
 
 
 def ocr_tables(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Iterator[Table]:
@@ -89,21 +89,14 @@ def _accuracy_table(recipe: OCRRecipe, results: Sequence[OCRResult], by: Varied,
 
 
 def _cost_table(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Table:
-    systems = at_one_cell(recipe, results)
-    seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
-    ratios, rows = times_struct(seconds), []
-    for name, group in systems.items():
-        row = [name, f"{seconds[name].median:.3f}", number(ratios[name])]
-        if name in WITH_TERM:
-            steps, negative = (
-                statistics.fmean(getattr(result, measure) for result in group)
-                for measure in ("inference_steps", "negative_losses")
-            )
-            row += [number(steps), number(100 * negative)]
-        rows.append(row)
+    chosen = at_one_cell(recipe, results)
+    columns = {
+        **cost_columns(chosen),
+        "inference steps": term_column("inference_steps"),
+        "negative losses (%)": term_column("negative_losses", factor=100),
+    }
     title = f"what training takes, alpha {recipe.alpha:g}, {recipe.size} training words (median seconds)"
-    heads = ["seconds an epoch", "times Struct's", "inference steps", "negative losses (%)"]
-    return make_table(title, ["system"], heads, rows)
+    return systems_table(title, chosen, columns)
 
 
 def _inference_table(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Table:
@@ -155,14 +148,13 @@ def _draw_accuracy(
 
 
 def _draw_times(recipe: OCRRecipe, results: Sequence[OCRResult], fixed: str, folder: Path) -> None:
-    systems = at_one_cell(recipe, results)
-    seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
-    ratios = times_struct(seconds)
-    bars = {}
-    for name, numbers in seconds.items():
-        ratio = "" if ratios[name] is None else f"  ({ratios[name]:.1f} times Struct)"
-        bars[name] = bar(numbers.median, numbers, f"{numbers.median:.3g} s{ratio}")
-    title = f"OCR: training time\n({fixed}; {seeds_note(seconds.values(), 'median')})"
+    chosen, bars = at_one_cell(recipe, results), {}
+    for name, group in by_system(chosen).items():
+        seconds, ratio = over_seeds(group, "seconds_an_epoch"), times_struct(chosen, group)
+        times = "" if ratio is None else f"  ({ratio:.1f} times Struct)"
+        bars[name] = bar(seconds.median, seconds, f"{seconds.median:.3g} s{times}")
+    note = seeds_note((over_seeds(group, "seed") for group in by_system(chosen).values()), "median")
+    title = f"OCR: training time\n({fixed}; {note})"
     draw_bars(folder / "seconds_an_epoch", title, "seconds an epoch", bars, log=True)
 
 

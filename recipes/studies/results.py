@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,8 @@ SYSTEMS = {
 WITH_TERM = ("SPEN", "NLStruct", "GSPEN")
 Curve = dict[float, OverSeeds]
 """Numbers over seeds by what is varied, in its order."""
+Column = Callable[[Sequence[Any]], str]
+"""Returns the cell of a system, given its results with all seeds."""
 
 
 def grouped(results: Iterable[Any], key: Callable[[Any], Key]) -> dict[Key, list[Any]]:
@@ -59,15 +61,12 @@ def seeds_note(numbers: Iterable[OverSeeds], average: str = "mean") -> str:
     return f"{average} ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
 
 
-def times_struct(seconds: dict[str, OverSeeds]) -> dict[str, float | None]:
-    """Return the median time of each system as a multiple of Struct's; None without a Struct."""
-    struct = seconds["Struct"].median if "Struct" in seconds else None
-    return {name: value.median / struct if struct else None for name, value in seconds.items()}
-
-
-def number(value: float | None, decimals: int = 1) -> str:
-    """Return a number as the text of a table's cell; None is an empty cell."""
-    return "" if value is None else f"{value:.{decimals}f}"
+def times_struct(results: Sequence[Any], group: Sequence[Any]) -> float | None:
+    """Return the median time of an epoch of a system as a multiple of Struct's; None without a Struct."""
+    struct = by_system(results).get("Struct")
+    if struct is None:
+        return None
+    return over_seeds(group, "seconds_an_epoch").median / over_seeds(struct, "seconds_an_epoch").median
 
 
 def make_table(title: str, names: Sequence[str], numbers: Sequence[str], rows: Iterable[list[str]]) -> Table:
@@ -87,6 +86,46 @@ def make_table(title: str, names: Sequence[str], numbers: Sequence[str], rows: I
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def systems_table(title: str, results: Sequence[Any], columns: Mapping[str, Column]) -> Table:
+    """Return a table with a row for each system.
+
+    Args:
+        title: its title.
+        results: results of all systems and seeds.
+        columns: the columns by their heads.
+    """
+    rows = ([name, *(cell(group) for cell in columns.values())] for name, group in by_system(results).items())
+    return make_table(title, ["system"], list(columns), rows)
+
+
+def seeds_column(measure: str, decimals: int = 1) -> Column:
+    """Return a column of means over seeds with standard deviations."""
+    return lambda group: f"{over_seeds(group, measure):.{decimals}f}"
+
+
+def term_column(measure: str, factor: float = 1.0) -> Column:
+    """Return a column of means over seeds, times a factor; the cell of a system without a term is empty."""
+
+    def cell(group: Sequence[Any]) -> str:
+        has_term = SYSTEMS[group[0].system] in WITH_TERM
+        return f"{factor * over_seeds(group, measure).mean:.1f}" if has_term else ""
+
+    return cell
+
+
+def cost_columns(results: Sequence[Any], decimals: int = 3) -> dict[str, Column]:
+    """Return the columns of the median time of an epoch."""
+
+    def ratio(group: Sequence[Any]) -> str:
+        value = times_struct(results, group)
+        return "" if value is None else f"{value:.1f}"
+
+    return {
+        "seconds an epoch": lambda group: f"{over_seeds(group, 'seconds_an_epoch').median:.{decimals}f}",
+        "times Struct's": ratio,
+    }
 
 
 def write_results(results: Sequence[Any], folder: Path) -> None:

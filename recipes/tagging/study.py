@@ -20,11 +20,12 @@ from recipes.studies.results import (
     WITH_TERM,
     Curve,
     by_system,
-    make_table,
-    number,
+    cost_columns,
     over_seeds,
+    seeds_column,
     seeds_note,
-    times_struct,
+    systems_table,
+    term_column,
 )
 from recipes.tagging.backbone import torchvision_backbone
 from recipes.tagging.matrices import read_matrices
@@ -73,17 +74,15 @@ def read_images(source: Matrices | Images | Generated) -> StudyData:
 
 def tagging_table(results: Sequence[TaggingResult], source: str) -> Table:
     """Return wrong tags of an image, costs of training, and inference steps."""
-    systems = by_system(results)
-    seconds = {name: over_seeds(group, "seconds_an_epoch") for name, group in systems.items()}
-    ratios, rows = times_struct(seconds), []
-    for name, group in systems.items():
-        losses = [f"{over_seeds(group, f'{split}_loss'):.3f}" for split in SPLITS]
-        steps = [over_seeds(group, measure).mean for measure in ("inference_steps", "test_steps")]
-        costs = [f"{seconds[name].median:.2f}", number(ratios[name])]
-        rows.append([name, *losses, *costs, *(number(mean or None) for mean in steps)])
-    title = f"{source}: wrong tags of an image ({seeds_note(seconds.values())})"
-    heads = [*SPLITS, "seconds an epoch", "times Struct's", "steps, training", "steps, test"]
-    return make_table(title, ["system"], heads, rows)
+    columns = {split: seeds_column(f"{split}_loss", decimals=3) for split in SPLITS}
+    columns |= cost_columns(results, decimals=2)
+    columns["steps, training"] = term_column("inference_steps")
+    columns["steps, test"] = term_column("test_steps")
+    return systems_table(f"{source}: wrong tags of an image ({_note(results)})", results, columns)
+
+
+def _note(results: Sequence[TaggingResult]) -> str:
+    return seeds_note([over_seeds(by_system(results)["Unary"], "test_loss")])
 
 
 def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> None:
@@ -106,7 +105,7 @@ def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> 
         for name in WITH_TERM
         if name in systems
     }
-    title = f"{source}: wrong tags of an image ({seeds_note([over_seeds(systems['Unary'], 'test_loss')])})"
+    title = f"{source}: wrong tags of an image ({_note(results)})"
     styles = {name: {**style, "marker": "."} for name, style in SYSTEM_STYLES.items()}
     styles["Unary"] = {"color": SYSTEM_STYLES["Unary"]["color"], "linestyle": "--"}
     axes, more = ("epoch", "wrong tags of an image"), {"inference steps": steps}

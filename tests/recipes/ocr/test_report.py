@@ -134,9 +134,9 @@ def test_times_are_those_of_the_recipes_alpha_and_size():
         result("struct", alpha=0.3, seconds_an_epoch=7.0),
         result("struct", size=200, seconds_an_epoch=8.0),
     ]
-    assert at_one_cell(RECIPE, others) == {}
+    assert at_one_cell(RECIPE, others) == []
     here = result("struct", seconds_an_epoch=2.0)
-    assert at_one_cell(RECIPE, [*others, here]) == {"Struct": [here]}
+    assert at_one_cell(RECIPE, [*others, here]) == [here]
 
 
 def test_the_study_has_a_row_for_each_case_and_a_column_for_each_number_of_steps():
