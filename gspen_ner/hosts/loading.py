@@ -1,4 +1,4 @@
-"""A trained model from its folder, whatever host it lives in."""
+"""Finding and loading a trained model by its folder, whatever its host."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from gspen_ner.ner.predictions import SentenceTagger
 HUGGING_FACE_FILE, FLAIR_FILE = "config.json", "model.pt"
 
 
-def find_model(path: str | Path, places: Sequence[str] = ("", "model")) -> Path:
-    """The folder that holds a model: the one given, or one of these in that of a run."""
-    for place in places:
-        folder = Path(path) / place
+def find_model(path: str | Path, subfolders: Sequence[str] = ("", "model")) -> Path:
+    """Return the folder that holds a model.
+
+    Args:
+        path: folder of a model or of a run.
+        subfolders: folders in it to look into, in this order; `""` is the folder itself.
+    """
+    for name in subfolders:
+        folder = Path(path) / name
         if (folder / HUGGING_FACE_FILE).is_file() or (folder / FLAIR_FILE).is_file():
             return folder
-    inside = ", nor in ".join(place or "it" for place in places)
+    inside = ", nor in ".join(name or "it" for name in subfolders)
     raise ValueError(f"{path}: no model here (neither {HUGGING_FACE_FILE} nor {FLAIR_FILE} in {inside})")
 
 
 def model_files(path: str | Path) -> list[Path]:
-    """The files that what a model says depends on."""
+    """Return the files on which a model's predictions depend."""
     folder = find_model(path)
     if _is_flair(folder):
         return [folder / FLAIR_FILE]
@@ -29,7 +34,7 @@ def model_files(path: str | Path) -> list[Path]:
 
 
 def load_tagger(path: str | Path) -> SentenceTagger:
-    """The model in a folder, or the best one of a run."""
+    """Return the tagger of a model's folder, or of the best model of a run's folder."""
     folder = find_model(path)
     if _is_flair(folder):
         from gspen_ner.hosts.flair.prediction import FlairTagger
@@ -41,5 +46,5 @@ def load_tagger(path: str | Path) -> SentenceTagger:
 
 
 def _is_flair(folder: Path) -> bool:
-    """Flair's file is a pickle: it is read only where nothing claims to be a model of ours."""
+    """Return whether Flair's file is to be read: a pickle, so only if there is no config.json beside it."""
     return not (folder / HUGGING_FACE_FILE).exists()

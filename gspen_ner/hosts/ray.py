@@ -1,7 +1,7 @@
-"""Work spread over a Ray cluster, or over this machine as one: Ray Data with actors that keep their state.
+"""Work spread over a Ray cluster: Ray Data with actors that keep their state.
 
-What is sent about are numbers and small results; actors read and write files themselves, which all machines
-must see under the same names. With RAY_ADDRESS set, the cluster there is used, else one is started here.
+Only numbers and small results are sent; actors read and write files themselves, which all machines must see
+under the same names. RAY_ADDRESS names the cluster; by default, one is started on this machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_BLOCKS = 2000  # tasks of a run; beyond that a task has several items
 
 
 class _Actor:
-    """Makes its worker once, and lets it do what comes."""
+    """Makes its worker once, and calls it for every item."""
 
     def __init__(self, make: Callable[..., Callable[[int], tuple]], arguments: Mapping[str, Any]) -> None:
         self.work = make(**arguments)
@@ -37,15 +37,15 @@ def over_actors(
     cpus: int = 1,
     gpus: float = 0,
 ) -> Iterator[list]:
-    """Results of workers, in any order.
+    """Yield the results of workers, in any order.
 
     Args:
         make: makes a worker, a function of an item; importable on every machine.
-        arguments: of `make`.
-        items: what there is to do.
-        workers: how many actors.
-        cpus: of each.
-        gpus: of each.
+        arguments: arguments of `make`.
+        items: numbers of the items to work on.
+        workers: number of actors.
+        cpus: number of CPUs of each actor; default 1.
+        gpus: number of GPUs of each actor; default 0.
     """
     started = not ray.is_initialized()
     if started:
@@ -64,7 +64,7 @@ def over_actors(
         )
         for row in done.iter_rows():
             yield list(row["result"])
-    except ray.exceptions.RayError as error:  # its text ends in that of what a worker raised
+    except ray.exceptions.RayError as error:  # its text ends in that of the worker's error
         raise ValueError(f"Ray: {str(error).strip().splitlines()[-1]}") from None
     finally:
         if started:

@@ -1,4 +1,4 @@
-"""What a recipe of the Flair host may say besides: embeddings, tagger, and how Flair trains it."""
+"""Recipes of the Flair host: embeddings, tagger, and how Flair trains it."""
 
 from __future__ import annotations
 

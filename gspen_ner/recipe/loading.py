@@ -95,7 +95,7 @@ def _recipe_class(file: Path, entries: Mapping[str, Any]) -> type[AnyRecipe]:
 
 
 def recipe_names() -> dict[str, str]:
-    """The built-in recipes and what they are for.
+    """Return the built-in recipes and their descriptions.
 
     Example:
         >>> "quickstart" in recipe_names()
@@ -108,7 +108,7 @@ def recipe_names() -> dict[str, str]:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe: one that is there, or a built-in one by its name.
+    """Return the file of a recipe, given its path or the name of a built-in one.
 
     Example:
         >>> find_recipe("quickstart").name
@@ -146,7 +146,7 @@ def _is_file(path: Path) -> bool:
 
 
 def expand(path: str) -> str:
-    """A path with its `${NAME}` replaced.
+    """Return a path whose `${NAME}` are replaced by environment variables.
 
     Example:
         >>> from unittest.mock import patch
@@ -168,7 +168,7 @@ def expand(path: str) -> str:
 
 
 def _folder() -> Path:
-    """Recipes lie in the package when installed, beside it in a clone."""
+    """Return the folder of the recipes: in the package if it is installed, beside it in a clone."""
     package = Path(__file__).parents[1]
     installed = package / "recipes"
     return installed if installed.is_dir() else package.parent / "recipes" / "ner"
@@ -179,7 +179,7 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise ValueError(f"{file}: recipes extend each other in a circle")
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except Exception as error:  # of any kind: PyYAML does not keep to its own
+    except Exception as error:  # of any class: PyYAML also raises errors of others
         raise ValueError(f"{file}: not YAML: {error}") from None
     _check_size(str(file), entries)
     if not isinstance(entries, dict):
@@ -191,7 +191,7 @@ def _read(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def _find_parent(file: Path, name: str) -> Path:
-    """The file that one extends: it lies beside it, or is built in."""
+    """Return the file that a recipe extends: a file beside it, or a built-in recipe."""
     beside = file.parent / f"{name}.yaml"
     try:
         return beside if _is_file(beside) else find_recipe(name)
@@ -199,14 +199,14 @@ def _find_parent(file: Path, name: str) -> Path:
         raise ValueError(f"{file}: extends: {error}") from None
 
 
-def _check_size(place: str, entries: Any) -> None:
-    """Refuse aliases that stand for more than any recipe holds, or for themselves."""
+def _check_size(source: str, entries: Any) -> None:
+    """Refuse more entries than any recipe has, such as aliases of aliases, or of themselves."""
     left, count = [entries], 0
     while left:
         entry = left.pop()
         count += 1 + (len(entry) // 100 if isinstance(entry, str) else 0)
         if count > MOST_ENTRIES:
-            raise ValueError(f"{place}: expected at most {MOST_ENTRIES:,} entries, aliases counted out")
+            raise ValueError(f"{source}: expected at most {MOST_ENTRIES:,} entries, aliases counted out")
         if isinstance(entry, Mapping):
             left += entry.values()
         elif isinstance(entry, list | tuple | set):
@@ -222,7 +222,7 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_other(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether another variant (solver, term) is named, for which the old one's entries mean nothing."""
+    """Return whether another variant (solver, term) is named, so that the old one's entries do not apply."""
     return "name" in new and new["name"] != old.get("name")
 
 
@@ -235,13 +235,13 @@ def _override(entries: dict[str, Any], override: str) -> None:
     except Exception as error:  # as above
         raise ValueError(f"--set {override}: the value is not YAML: {error}") from None
     _check_size(f"--set {override}", value)
-    place: Any = entries
+    section: Any = entries
     keys: list[str | int] = [int(key) if key.isdecimal() else key for key in path.split(".")]
     try:
         for key in keys[:-1]:
-            place = place[key] if isinstance(key, int) else place.setdefault(key, {})
-        if keys[-1] == "name" and _is_other(place, {"name": value}):
-            place.clear()
-        place[keys[-1]] = value
+            section = section[key] if isinstance(key, int) else section.setdefault(key, {})
+        if keys[-1] == "name" and _is_other(section, {"name": value}):
+            section.clear()
+        section[keys[-1]] = value
     except (AttributeError, IndexError, KeyError, TypeError):
         raise ValueError(f"--set {override}: the recipe has no {path}") from None

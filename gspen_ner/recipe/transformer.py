@@ -1,4 +1,4 @@
-"""What a recipe with a transformer may say besides."""
+"""Recipes with a pretrained transformer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class TransformerRecipe(TrainedHere):
         'BIOES'
     """
 
-    encoder: str = Field(description="a folder, or a name on the hub")
+    encoder: str = Field(description="folder of the transformer, or its name on the hub")
     start: Literal["encoder", "classifier"] = Field(
-        "encoder", description="what is taken over: the encoder, or a token classifier as a whole"
+        "encoder", description="what the tagger starts from: the encoder, or a token classifier as a whole"
     )
-    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="of the chain's labels")
+    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
     window: int | None = Field(
-        None, ge=8, description="pieces read at once; the encoder's limit if not given"
+        None, ge=8, description="number of pieces that are read at once; defaults to the encoder's limit"
     )
 
     @model_validator(mode="after")

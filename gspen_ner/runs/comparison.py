@@ -18,7 +18,7 @@ from rich.table import Table
 
 from gspen_ner.ner.intervals import Gain, paired_gain
 from gspen_ner.ner.metrics import Assessment, Spans
-from gspen_ner.recipe import Experiment, load_recipe
+from gspen_ner.recipe import load_recipe
 from gspen_ner.runs.entities_file import SplitEntities
 from gspen_ner.runs.over_seeds import OverSeeds
 from gspen_ner.runs.run import read_results
@@ -150,8 +150,6 @@ def best_on_dev(systems: Sequence[ComparedSystem]) -> ComparedSystem | None:
 def _candidates(folder: Path) -> Iterable[tuple[Candidate, bool]]:
     """Yield the systems of a run, and whether each is a base model to compare with."""
     recipe, results = load_recipe(folder / "recipe.yaml"), read_results(folder / "results.json")
-    if not isinstance(recipe, Experiment):
-        raise ValueError(f"{folder}: expected the run of a tagger, got one of {recipe.task}")
     if results.test is None:
         raise ValueError(f"{folder}: the run has no test set")
     entities = SplitEntities.load(folder, "test")

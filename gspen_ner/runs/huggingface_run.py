@@ -170,7 +170,7 @@ def check_models_of(recipe: TrainedHere) -> None:
     other = load_recipe(run / "recipe.yaml")
     entry = "term_training.scores.models_of"
     if not isinstance(other, TrainedHere):
-        raise ValueError(f"{entry}: {run} is the run of another host or task")
+        raise ValueError(f"{entry}: {run} is the run of another host")
     complete = all((run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(scores.folds))
     if getattr(other.term_training.scores, "folds", None) != scores.folds or not complete:
         raise ValueError(f"{entry}: expected the models of {scores.folds} folds in {run}, which lacks some")

@@ -37,9 +37,9 @@ def arguments_of(tagger: SequenceTagger) -> dict[str, Any]:
 
 
 def share_weights(old: SequenceTagger, new: SequenceTagger) -> None:
-    """Let a tagger that was made with another one's embeddings have its other weights too.
+    """Share the weights of a tagger with a new one that was made with its embeddings.
 
-    With another dictionary of tags it has its encoder, and copies of the weights of the tags that both know.
+    With another dictionary of tags, the encoder is shared, and the weights of known tags are copied.
     """
     for name in ("rnn", "embedding2nn", "lstm_init_h", "lstm_init_c"):
         if hasattr(old, name):
@@ -52,7 +52,7 @@ def share_weights(old: SequenceTagger, new: SequenceTagger) -> None:
 
 @torch.no_grad()
 def _copy_known_tags(old: SequenceTagger, new: SequenceTagger) -> None:
-    """Weights of the tags that both know; new ones keep their initial weights."""
+    """Copy the weights of the tags that both know; new tags keep their initial weights."""
     before = {item: number for number, item in enumerate(old.label_dictionary.get_items())}
     pairs = [(n, before[i]) for n, i in enumerate(new.label_dictionary.get_items()) if i in before]
     to, origin = torch.tensor(pairs).T
