@@ -17,8 +17,8 @@ from gspen_ner.recipe.schema import (
     TermTraining,
     TrainedHere,
     Training,
+    TransformerRecipe,
 )
-from gspen_ner.recipe.transformer import TransformerRecipe
 
 __all__ = [
     "AnyRecipe",

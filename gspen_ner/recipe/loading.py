@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from gspen_ner.components import Section
 from gspen_ner.recipe.explaining import explain
 from gspen_ner.recipe.flair import FlairRecipe
-from gspen_ner.recipe.schema import Recipe
-from gspen_ner.recipe.transformer import TransformerRecipe
+from gspen_ner.recipe.schema import Recipe, TransformerRecipe
 
 AnyRecipe = Recipe | TransformerRecipe | FlairRecipe
 Settings = TypeVar("Settings", bound=Section)

@@ -1,10 +1,10 @@
-"""What a recipe may say: a base model, its training, and a global term on top."""
+"""The entries of recipes: data, a base model, its training, and a global term on top."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gspen_ner.components import Section, section_of
 from gspen_ner.head import GSPENHead
@@ -14,7 +14,7 @@ from gspen_ner.training.score_sources import SCORE_SOURCES, Plain
 
 
 class Data(Section):
-    """Where sentences come from; see `gspen_ner.ner.sources`."""
+    """Sources of the sentences; see `gspen_ner.ner.sources`."""
 
     train: str = Field(description="training data")
     dev: str = Field(description="development data, by which the best model is chosen")
@@ -165,14 +165,14 @@ Term: Any = TERMS.entry(given=["num_labels"])
 
 
 class Experiment(Section):
-    """What all experiments have.
+    """Entries of all recipes.
 
     Example:
         >>> Experiment(data={"train": "newswire:40:1", "dev": "newswire:5:2"}).seed
         1
     """
 
-    description: str = Field("", description="what the experiment is, for people")
+    description: str = Field("", description="purpose of the experiment")
     seed: int = Field(1, ge=0, description="seed of everything random")
     trials: int = Field(1, ge=1, description="number of repetitions, each with the next seed")
     drop_worst: int = Field(
@@ -231,12 +231,47 @@ class Recipe(TrainedHere):
 
     @property
     def scheme(self) -> Literal["BIO", "BIOES"]:
-        """Of the labels of the chain."""
+        """Tagging scheme of the chain's labels."""
         return self.scorer.scheme
 
 
+class TransformerRecipe(TrainedHere):
+    """An experiment with a pretrained transformer.
+
+    Example:
+        >>> data = {"train": "newswire:40:1", "dev": "newswire:5:2"}
+        >>> TransformerRecipe(encoder="bert-base-cased", system="struct", data=data).scheme
+        'BIOES'
+    """
+
+    encoder: str = Field(description="folder of the transformer, or its name on the hub")
+    start: Literal["encoder", "classifier"] = Field(
+        "encoder", description="what the tagger starts from: the encoder, or a token classifier as a whole"
+    )
+    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
+    window: int | None = Field(
+        None, ge=8, description="number of pieces that are read at once; defaults to the encoder's limit"
+    )
+
+    @model_validator(mode="after")
+    def _fits_the_classifier(self) -> TransformerRecipe:
+        if self.start == "classifier":
+            if self.scheme != "BIOES" or self.window is not None:
+                raise ValueError("start: a classifier brings scheme and window with it; leave them out")
+            if not self.structured:
+                raise ValueError(f"start: a classifier becomes a struct or gspen system, not {self.system}")
+        return self
+
+    @field_validator("encoder", mode="before")
+    @classmethod
+    def _is_named(cls, name: Any) -> Any:
+        if not name:
+            raise ValueError("name a folder or a model of the hub, as in --set encoder=bert-base-cased")
+        return name
+
+
 def check_experiment(recipe: Experiment, system: str) -> None:
-    """What entries must be to each other."""
+    """Refuse entries that do not fit each other."""
     if system in ("spen", "gspen") and not recipe.terms:
         raise ValueError(f"terms: system {system} needs at least one")
     if recipe.drop_worst >= recipe.trials:
