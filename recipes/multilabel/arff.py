@@ -221,60 +221,43 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
         ValueError: if the file is missing, cut off, declares a document type, or is no list of labels.
     """
     path = Path(path)
-    reader = _LabelReader(path)
+    names: dict[str, None] = {}
+    open_tags: list[str] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def position() -> str:
+        return f"{path}:{parser.CurrentLineNumber}"
+
+    def refuse(name: str, *_: object) -> None:
+        raise ValueError(f"{position()}: expected no document type (DOCTYPE, entities), got {_shown(name)}")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition(" ")[2]  # without its namespace
+        expected = "label" if open_tags else "labels"
+        if tag != expected:
+            raise ValueError(f"{position()}: expected <{expected}>, got {_shown(f'<{tag}>')}")
+        open_tags.append(tag)
+        name = attributes.get("name", "")
+        if tag == "label" and not name:
+            raise ValueError(f"{position()}: expected a label with a name, got one without")
+        if tag == "label" and name in names:
+            raise ValueError(f"{position()}: expected different labels, got {_shown(name)} again")
+        if tag == "label":
+            names[name] = None
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _: open_tags.pop()
     try:
-        content = path.read_bytes()
-        reader.parser.Parse(content, True)
+        parser.Parse(path.read_bytes(), True)
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error}") from None
-    except (expat.ExpatError, LookupError) as error:
-        raise ValueError(f"{reader.position}: expected XML, whole: {error}") from None
-    except ValueError as error:
+    except (expat.ExpatError, LookupError, ValueError) as error:
         if str(path) in str(error):
             raise
-        raise ValueError(f"{reader.position}: expected XML, whole: {error}") from None  # of its encoding
-    if not reader.names:
+        raise ValueError(f"{position()}: expected XML, whole: {error}") from None
+    if not names:
         raise ValueError(f"{path}: expected labels such as <label name='...'>, got none")
-    return tuple(reader.names)
-
-
-class _LabelReader:
-    """Collects labels while an XML file is parsed. Document types, and so entities, are refused."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.names: dict[str, int] = {}
-        self.depth = 0
-        self.parser = expat.ParserCreate(namespace_separator=" ")
-        self.parser.StartDoctypeDeclHandler = self._refuse
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-
-    @property
-    def position(self) -> str:
-        return f"{self.path}:{self.parser.CurrentLineNumber}"
-
-    def _refuse(self, name: str, *_: object) -> None:
-        raise ValueError(
-            f"{self.position}: expected no document type (DOCTYPE, entities), got {_shown(name)}"
-        )
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        tag = tag.rpartition(" ")[2]  # without its namespace
-        expected = "label" if self.depth else "labels"
-        if tag != expected:
-            raise ValueError(f"{self.position}: expected <{expected}>, got {_shown(f'<{tag}>')}")
-        self.depth += 1
-        if tag == "labels":
-            return
-        name = attributes.get("name", "")
-        if not name:
-            raise ValueError(f"{self.position}: expected a label with a name, got one without")
-        if name in self.names:
-            raise ValueError(f"{self.position}: expected different labels, got {_shown(name)} again")
-        self.names[name] = self.parser.CurrentLineNumber
-
-    def _end(self, _: str) -> None:
-        self.depth -= 1
+    return tuple(names)

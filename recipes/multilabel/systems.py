@@ -28,7 +28,6 @@ from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
 from recipes.multilabel.metrics import best_threshold, example_f1
 from recipes.multilabel.settings import MultilabelRecipe
-from recipes.multilabel.star import most_frequent_label, star_edges
 from recipes.studies.data import StudyData
 from recipes.studies.feature_net import FeatureNet, PairNet
 from recipes.studies.settings import options_for
@@ -70,8 +69,7 @@ class MultilabelSystems(StudySystems):
         chosen: Mapping[str, MultilabelResult] = MappingProxyType({}),
     ) -> None:
         labels = data.train.labels.shape[1]
-        edges = star_edges(most_frequent_label(data.train.labels), labels)
-        super().__init__(recipe, data, Graph(labels, 2, edges), seed, folder)
+        super().__init__(recipe, data, Graph(labels, 2, star_edges(data.train.labels)), seed, folder)
         self.chosen = chosen
         self.num_features, self.unary_scale = data.train.inputs.shape[1], labels
 
@@ -154,6 +152,18 @@ class MultilabelSystems(StudySystems):
             dev_f1 = 100 * f1
         test_f1 = 100 * example_f1(_of_yes(system, splits["test"]), splits["test"].labels, threshold)
         return {"threshold": threshold, "dev_f1": dev_f1, "test_f1": test_f1}
+
+
+def star_edges(labels: Tensor) -> list[tuple[int, int]]:
+    """Return the pairs of the most frequent label, the first of equally frequent ones, with all others.
+
+    Example:
+        >>> import torch
+        >>> star_edges(torch.tensor([[0, 1, 1], [0, 1, 0]]))
+        [(1, 0), (1, 2)]
+    """
+    centre = int(labels.sum(0).numpy().argmax())
+    return [(centre, other) for other in range(labels.shape[1]) if other != centre]
 
 
 def best_f1(marginals: Tensor, labels: Tensor) -> float:

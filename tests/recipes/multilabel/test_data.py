@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gspen_ner.graphs import FactorGraph
 from recipes.multilabel.files import BOOKMARKS_ROWS, read_bibtex, read_bookmarks
 from recipes.multilabel.metrics import best_threshold, example_f1
-from recipes.multilabel.star import most_frequent_label, star_edges
+from recipes.multilabel.systems import star_edges
 from recipes.studies.generated import generate_rows
 
 NAMES = ("u", "TAG_b", "v", "TAG_a", "w")  # labels and features may stand in any order
@@ -206,7 +206,7 @@ def test_generated_data_looks_like_the_real_one(features, labels):
     held = data.train.labels.sum(1)
     assert held.min() >= 1
     assert 2 <= held.double().mean() <= 3
-    assert most_frequent_label(data.train.labels) == 0
+    assert star_edges(data.train.labels)[0][0] == 0
     assert 0.01 < data.train.inputs.double().mean() < 0.1
     together = torch.corrcoef(data.train.labels.T.double()).nan_to_num().fill_diagonal_(0)
     assert (together > 0.1).sum(1).double().mean() >= 2  # most labels go with some others
@@ -321,22 +321,12 @@ def test_bad_predictions(score):
 # Graphs
 
 
-def test_the_most_frequent_label():
-    assert most_frequent_label(torch.tensor([[0, 1, 1, 0], [1, 1, 1, 0]])) == 1  # the first of equals
-    for labels in (torch.zeros(3), torch.zeros(0, 3)):
-        with pytest.raises(ValueError, match=r"expected labels as \[examples, labels\], got"):
-            most_frequent_label(labels)
-
-
-def test_a_star():
-    edges = star_edges(2, 5)
-    assert edges == [(2, 0), (2, 1), (2, 3), (2, 4)]
-    graph = FactorGraph.of_edges([2] * 5, edges).compile()
-    assert (graph.num_edges, graph.is_forest) == (4, True)
-    assert star_edges(0, 1) == []
-    for centre, count in ((5, 5), (-1, 5), (0, 0)):
-        with pytest.raises(ValueError, match=f"expected a centre from 0 to {count - 1}, got {centre}"):
-            star_edges(centre, count)
+def test_a_star_around_the_most_frequent_label():
+    edges = star_edges(torch.tensor([[0, 1, 1, 0], [1, 1, 1, 0]]))
+    assert edges == [(1, 0), (1, 2), (1, 3)]  # the first of equally frequent labels
+    graph = FactorGraph.of_edges([2] * 4, edges).compile()
+    assert (graph.num_edges, graph.is_forest) == (3, True)
+    assert star_edges(torch.ones(2, 1)) == []
 
 
 @pytest.mark.realdata
@@ -348,7 +338,7 @@ def test_the_copy_of_bibtex():
     assert data.dev.inputs.shape == (1_220, 1_836)
     assert data.test.inputs.shape == (2_515, 1_836)
     assert len(data.names) == 159
-    assert data.names[most_frequent_label(data.train.labels)] == "TAG_statphys23"
+    assert data.names[star_edges(data.train.labels)[0][0]] == "TAG_statphys23"
     labels = torch.cat([data.train.labels, data.dev.labels, data.test.labels])
     assert labels.sum(1).double().mean().item() == pytest.approx(2.402, abs=1e-3)
     assert labels.sum(1).min() >= 1
