@@ -30,6 +30,8 @@ from gspen_ner.hosts.huggingface import (
     as_dataset,
     parameter_groups,
 )
+from gspen_ner.hosts.huggingface import encoder as encoder_module
+from gspen_ner.hosts.huggingface.folder_checks import refuse_larger
 from gspen_ner.hosts.huggingface.model import load_model
 from gspen_ner.labels import spans_of_tags
 from tests.tiny import SENTENCES, TERMS, make_batch, make_labels, same_weights, stir
@@ -685,6 +687,27 @@ class TestLoadModelRefuses:
         config["encoder"]["intermediate_size"] = 30
         (folder / "config.json").write_text(json.dumps(config))
         self.refused(folder)
+
+
+def test_the_encoder_is_built_once(encoders, tmp_path, monkeypatch):
+    GSPENForTokenClassification.from_encoder(encoders["bert"], NAMES).save_pretrained(tmp_path)
+    built, make_encoder = [], encoder_module.make_encoder
+    monkeypatch.setattr(
+        encoder_module, "make_encoder", lambda config: built.append(1) or make_encoder(config)
+    )
+    load_model(tmp_path)
+    assert built == [1]
+
+
+def test_a_model_larger_than_a_limit_is_refused_while_it_is_built():
+    message = "describes a model of more than 100 numbers"
+    with pytest.raises(ValueError, match=message), refuse_larger(100):
+        torch.nn.Linear(100, 100)
+    with pytest.raises(ValueError, match=message), refuse_larger(100):
+        torch.nn.ModuleList(torch.nn.Linear(9, 9) for _ in range(2))
+    with refuse_larger(100), refuse_larger(None):
+        torch.nn.Linear(9, 9)
+    assert torch.nn.Linear(100, 100).out_features == 100, "there is no limit any more"
 
 
 def test_tokenizer_and_window_may_be_given(encoders):
