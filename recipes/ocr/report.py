@@ -153,7 +153,8 @@ def _draw_times(recipe: OCRRecipe, results: Sequence[OCRResult], fixed: str, fol
         seconds, ratio = over_seeds(group, "seconds_an_epoch"), times_struct(chosen, group)
         times = "" if ratio is None else f"  ({ratio:.1f} times Struct)"
         bars[name] = bar(seconds.median, seconds, f"{seconds.median:.3g} s{times}")
-    note = seeds_note((over_seeds(group, "seed") for group in by_system(chosen).values()), "median")
+    groups = by_system(chosen).values()
+    note = seeds_note((over_seeds(group, "seconds_an_epoch") for group in groups), "median")
     title = f"OCR: training time\n({fixed}; {note})"
     draw_bars(folder / "seconds_an_epoch", title, "seconds an epoch", bars, log=True)
 

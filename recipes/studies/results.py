@@ -25,7 +25,7 @@ SYSTEMS = {
 """Names of the systems for people, in the order of tables and pictures."""
 WITH_TERM = ("SPEN", "NLStruct", "GSPEN")
 Curve = dict[float, OverSeeds]
-"""Numbers over seeds by what is varied, in its order."""
+"""A measure over seeds by what is varied, such as the training size, in its order."""
 Column = Callable[[Sequence[Any]], str]
 """Returns the cell of a system, given its results with all seeds."""
 
@@ -45,12 +45,12 @@ def by_system(results: Iterable[Any]) -> dict[str, list[Any]]:
 
 
 def over_seeds(results: Sequence[Any], measure: str) -> OverSeeds:
-    """Return a number of all results."""
+    """Return a measure of results that differ in their seeds."""
     return OverSeeds(tuple(getattr(result, measure) for result in results))
 
 
 def curve(results: Sequence[Any], x: Callable[[Any], float], measure: str) -> Curve:
-    """Return a number over seeds by what is varied."""
+    """Return a measure over seeds by what is varied, such as the training size."""
     points = grouped(results, x)
     return {point: over_seeds(points[point], measure) for point in sorted(points)}
 
