@@ -102,7 +102,7 @@ def test_the_package_imports_no_studies():
 
 @pytest.mark.slow
 def test_the_inference_demo():
-    script = ROOT / "recipes" / "ner" / "inference_demo.py"
+    script = ROOT / "recipes" / "inference_demo.py"
     output = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
     assert "converged" in output
     assert output.count("LOC (0.99)") == 2  # the two mentions that the document term corrects

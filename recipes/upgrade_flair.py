@@ -1,6 +1,6 @@
 """Upgrade the base tagger of a Flair run with `train_term`, and compare the result with the recipe's tagger.
 
-    python recipes/ner/upgrade_flair.py RUN OUTPUT
+    python recipes/upgrade_flair.py RUN OUTPUT
 
 RUN is a finished run of a recipe with `host: flair`, a frozen base and cross-fitted scores. `train_term`
 upgrades its base tagger on a `ColumnCorpus` that Flair reads from the same files. The script prints the

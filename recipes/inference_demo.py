@@ -1,6 +1,6 @@
 """Print the convergence of a small GSPEN inference: the document resolves what a sentence leaves ambiguous.
 
-    python recipes/ner/inference_demo.py
+    python recipes/inference_demo.py
 
 Six toy sentences in two documents, with hand-written scores. In the first document "Lyon" is clearly a
 location once and ambiguous twice; in the second it is clearly a person once and ambiguous twice. The term
