@@ -157,6 +157,14 @@ class _OptionsSection(Section):
         return self
 
 
+def given_to(cls: Any, available: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that code supplies to a configurable class, out of those that it can supply."""
+    missing = sorted(cls._given - available.keys())
+    if missing:
+        raise ValueError(f"{cls.__name__} needs {', '.join(missing)}, which are not known here")
+    return {name: available[name] for name in cls._given}
+
+
 class Registry(Generic[Component]):
     """The components of a category, such as terms, by the names that recipes and model files use.
 
@@ -192,12 +200,12 @@ class Registry(Generic[Component]):
 
         return add
 
-    def make(self, entry: Mapping[str, Any], *given: Any) -> Component:
+    def make(self, entry: Mapping[str, Any], **given: Any) -> Component:
         """Return the component that an entry describes.
 
         Args:
             entry: its name and options.
-            given: arguments that are no options.
+            given: what code can supply; the component gets the arguments that it declares.
         """
         options = {"name": self.default} | dict(entry)
         name = options.pop("name")
@@ -208,7 +216,7 @@ class Registry(Generic[Component]):
             registry = _registry(hint)
             if registry is not None and isinstance(options.get(option), Mapping):
                 options[option] = registry.make(options[option])
-        return cls(*given, **options)
+        return cls(**given_to(cls, given), **options)
 
     def entry_of(self, component: Any) -> dict[str, Any]:
         """Return the entry that describes a component."""
@@ -223,12 +231,12 @@ class Registry(Generic[Component]):
         """Return the annotation of a field that holds an entry.
 
         Args:
-            given: only components with just these given arguments; all components by default.
+            given: only components that need no other given arguments; all components by default.
         """
         sections = [
             self._section(name)
             for name, cls in self.classes.items()
-            if given is None or cls._given == frozenset(given)
+            if given is None or cls._given <= frozenset(given)
         ]
         return Annotated[Union[tuple(sections)], Field(discriminator="name")]  # noqa: UP007
 

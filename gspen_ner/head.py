@@ -189,28 +189,31 @@ class GSPENHead(nn.Module):
         )
 
 
-def make_head(
-    num_labels: int, terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], *sizes: int
-) -> GSPENHead:
+def make_head(terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], **given: Any) -> GSPENHead:
     """Return the head that entries of a recipe or model file describe.
 
     Args:
-        num_labels: number of labels of each node.
         terms: an entry for each term; they are summed.
         inference: options of `GSPENHead`, of which `solver` is an entry.
-        sizes: numbers of nodes and edges, for terms over graphs of fixed size.
+        given: what terms may need: of a tagger what `given_labels` returns, of graphs of a fixed size
+            `num_labels`, `num_nodes` and `num_edges`.
 
     Example:
-        >>> make_head(3, [{"name": "document"}], {"max_steps": 5}).max_steps
+        >>> make_head([{"name": "convolution"}], {"max_steps": 5}, num_labels=3).max_steps
         5
     """
     if not terms:
         raise ValueError("a head needs at least one term")
-    summands = [TERMS.make(entry, num_labels, *sizes) for entry in terms]
+    summands = [TERMS.make(entry, **given) for entry in terms]
     options = dict(inference)
     if isinstance(options.get("solver"), Mapping):
         options["solver"] = SOLVERS.make(options["solver"])
     return GSPENHead(summands[0] if len(summands) == 1 else TermSum(*summands), **options)
+
+
+def given_labels(names: Sequence[str]) -> dict[str, Any]:
+    """Return what `make_head` can give the terms of a tagger, by the names of its labels."""
+    return {"labels": names, "num_labels": len(names)}
 
 
 def at_least_single(tensor: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ def test_all_four_are_shown_briefly():
 def test_term(chains):
     potentials, chain, context = chains
     run("term")
-    term = TERMS.make({"name": "label_counts"}, 4)
+    term = TERMS.make({"name": "label_counts"}, num_labels=4)
     head = GSPENHead(term, max_steps=50, tolerance=1e-4)
     assert head.decode(potentials, chain) == [row[row >= 0].tolist() for row in chain.argmax(potentials)]
     used = chain.marginals(potentials).nodes.sum((0, 1))
@@ -75,7 +75,7 @@ def test_solver(chains):
     term = Convolution(4, hidden=6, width=3)
     torch.nn.init.normal_(term.output.weight, std=0.1)
     objective = Objective(potentials, chain, term, context)
-    solver = make_head(4, [{"name": "convolution"}], {"solver": {"name": "fixed_point"}}).solver
+    solver = make_head([{"name": "convolution"}], {"solver": {"name": "fixed_point"}}, num_labels=4).solver
     assert isinstance(solver, Solver)
     found, expected = (
         solve(objective, way, max_steps=100, tolerance=1e-5) for way in (solver, MirrorDescent())

@@ -64,6 +64,17 @@ def describe_data(
     for entity_type, counts in description.types.items():
         table.add_row(entity_type, f"{counts.entities:,}", f"{counts.distinct:,}", str(counts.longest))
     console.print(table)
+    if description.related:
+        entities = sum(counts.entities for counts in description.types.values())
+        table = Table(
+            title="related within their document, by relation of a document term", title_justify="left"
+        )
+        for name in ("relation", "tokens", "entities"):
+            table.add_column(name, justify="left" if name == "relation" else "right")
+        for relation, counts in description.related.items():
+            shares = (counts.tokens / description.tokens, counts.entities / max(entities, 1))
+            table.add_row(relation, *(f"{share:.0%}" for share in shares))
+        console.print(table)
     for name, types in description.ambiguous:
         console.print(f"ambiguous: {name} ({types})", highlight=False, markup=False)
     for problem in description.problems:

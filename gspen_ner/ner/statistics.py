@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gspen_ner.labels import spans_of_tags
-from gspen_ner.ner.files import TaggedFile
+from gspen_ner.ner.files import TaggedFile, TaggedSentence
+from gspen_ner.terms.mentions import RELATIONS, mention_numbers
 
 LONG_SENTENCE = 250
 FEW_ENTITIES = 20
@@ -23,6 +25,14 @@ class TypeCounts:
 
 
 @dataclass(frozen=True)
+class Related:
+    """Tokens and entities that a relation relates to other tokens of their document."""
+
+    tokens: int
+    entities: int
+
+
+@dataclass(frozen=True)
 class Description:
     """Counts of a corpus, and its problems.
 
@@ -35,6 +45,8 @@ class Description:
         lengths: shortest, median and longest sentence, in tokens.
         types: counts of each entity type.
         ambiguous: up to ten names that occur with several types, most frequent first, and their counts.
+        related: for each relation of a document term, how many tokens and entities it relates to others of
+            their document; empty if the source marks no documents.
         problems: one sentence for each problem.
     """
 
@@ -46,6 +58,7 @@ class Description:
     lengths: tuple[int, float, int]
     types: dict[str, TypeCounts]
     ambiguous: list[tuple[str, str]]
+    related: dict[str, Related]
     problems: list[str]
 
 
@@ -85,8 +98,25 @@ def describe(file: TaggedFile) -> Description:
             (name, ", ".join(f"{entity_type} {count}" for entity_type, count in names[name].most_common()))
             for _, name in ambiguous[::-1][:10]
         ],
+        _related(file.sentences) if file.has_documents else {},
         _problems(file, types, lengths),
     )
+
+
+def _related(sentences: Sequence[TaggedSentence]) -> dict[str, Related]:
+    """Return what each relation relates; an entity is related if one of its tokens is."""
+    numbered = mention_numbers([s.tokens for s in sentences], [s.document for s in sentences])
+    related = {}
+    for column, relation in enumerate(RELATIONS):
+        rows = [[numbers[column] for numbers in row] for row in numbered]
+        sizes = Counter(number for row in rows for number in row if number >= 0)
+        entities = (
+            any(sizes[number] > 1 for number in row[span.start : span.end])
+            for row, sentence in zip(rows, sentences, strict=True)
+            for span in spans_of_tags(sentence.tags, "BIO")
+        )
+        related[relation] = Related(sum(size for size in sizes.values() if size > 1), sum(entities))
+    return related
 
 
 def _problems(file: TaggedFile, types: dict[str, TypeCounts], lengths: list[int]) -> list[str]:

@@ -161,7 +161,7 @@ class Inference(section_of(GSPENHead)):  # type: ignore[misc]
         return entries
 
 
-Term: Any = TERMS.entry(given=["num_labels"])
+Term: Any = TERMS.entry(given=["labels", "num_labels"])
 
 
 class Experiment(Section):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flair.models import SequenceTagger
 
-from gspen_ner.head import make_head
+from gspen_ner.head import given_labels, make_head
 from gspen_ner.hosts.flair.accelerate import accelerate
 from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.embeddings import make_embeddings
@@ -54,7 +54,7 @@ class FlairRun(Run):
         if set(view.names) != set(self.corpus.labels(self.recipe.tagger.tag_format).names):
             raise ValueError(f"{base}: its tags are {', '.join(view.names)}; the training data has others")
         terms = self.corpus.term_entries(self.recipe)
-        head = make_head(len(view.names), terms, self.recipe.inference.model_dump())
+        head = make_head(terms, self.recipe.inference.model_dump(), **given_labels(view.names))
         training = self.recipe.term_training
         upgraded = GSPENTagger.from_sequence_tagger(tagger, head=head, freeze=training.freeze)
         if training.freeze == "none":

@@ -4,50 +4,66 @@
     s_ri = sum of p_j over the k_ri other tokens that relation r connects with i, such as mentions of i's word
 
 A is the weight of the average of the others, W that of their number too. Both are used symmetrised, since
-only A + A' matters, and start at zero. The sentences of a document share one score, so their inference is
-coupled (`groups`); a sentence outside any document needs a document number of its own.
+only A + A' matters, and start at zero. Their numbers are free, or *shared* by pairs of labels that have the
+same in common, whatever their types are called:
+
+    both O | O beside an entity, by its prefix | the same type, or two types, by both prefixes
+
+That is 25 numbers instead of one for each pair, and they serve any set of types. The sentences of a document
+share one score, so their inference is coupled (`groups`); a sentence outside any document needs a document
+number of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import combinations_with_replacement
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
-from gspen_ner.terms.mentions import RELATIONS, Relation
+from gspen_ner.terms.mentions import DEFAULT_RELATIONS, RELATIONS, Relation
 from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
-@TERMS.register("document", given=["num_labels"])
+@TERMS.register("document", given=["labels"])
 class DocumentConsistency(GlobalTerm):
     """Reward (or punish) pairs of labels of related tokens.
 
     Args:
-        num_labels: number of labels of each node.
+        labels: names of the labels of each node; for free matrices their number is enough.
         relations: relations between tokens of a document, each with its own weights; see `RELATIONS`.
+        matrices: free weights of each pair of labels, or shared ones, which know no types.
 
     Example:
         >>> from gspen_ner import match_mentions
         >>> sentences, documents = [["Paris", "won"], ["PARIS", "lost"]], [0, 0]
         >>> marginals, mask = Parts(torch.full((2, 2, 3), 1 / 3)), torch.ones(2, 2, dtype=torch.bool)
         >>> context = Context(mask, torch.tensor(documents), match_mentions(sentences, documents))
-        >>> DocumentConsistency(num_labels=3, relations=["word"])(marginals, marginals, context).shape
+        >>> DocumentConsistency(3, relations=["word"])(marginals, marginals, context).shape
         torch.Size([2])
     """
 
     def __init__(
         self,
-        num_labels: int,
-        relations: Sequence[Relation] = tuple(RELATIONS),  # type: ignore[valid-type]
+        labels: Sequence[str] | int,
+        relations: Sequence[Relation] = DEFAULT_RELATIONS,  # type: ignore[valid-type]
+        matrices: Literal["free", "shared"] = "free",
     ) -> None:
         super().__init__()
         self.relations = tuple(relations)
-        self.agreement = nn.Parameter(torch.zeros(len(self.relations), num_labels, num_labels))
-        self.support = nn.Parameter(torch.zeros(len(self.relations), num_labels, num_labels))
+        count = labels if isinstance(labels, int) else len(labels)
+        self.shared_by: list[list[int]] | None = None
+        size: tuple[int, ...] = (count, count)
+        if matrices == "shared":
+            if isinstance(labels, int):
+                raise ValueError(f"shared matrices need the names of the labels, got their number, {labels}")
+            self.shared_by, size = pair_classes(labels), (NUM_PAIR_CLASSES,)
+        self.agreement = nn.Parameter(torch.zeros(len(self.relations), *size))
+        self.support = nn.Parameter(torch.zeros(len(self.relations), *size))
 
     @staticmethod
     def check_options(options: Mapping[str, Any]) -> None:
@@ -85,13 +101,20 @@ class DocumentConsistency(GlobalTerm):
         count = torch.bincount(group, minlength=groups)[group][:, None] - 1
         count = count.clamp_min(1).to(own.dtype)  # a single mention has no others, and s_i = 0
         means, sums = ((others / weight).split(sizes) for weight in (count, count.sqrt()))
-        weights = (0.5 * (matrices + matrices.mT) for matrices in (self.agreement, self.support))
+        weights = (self._matrices(weights) for weights in (self.agreement, self.support))
         parts = zip(means, sums, *weights, strict=True)
         evidence = torch.cat(
             [mean @ agreement + total @ support for mean, total, agreement, support in parts]
         )
         scores = 0.5 * (own * evidence).sum(1)
         return own.new_zeros(batch).index_add(0, token // length, scores), evidence
+
+    def _matrices(self, weights: nn.Parameter) -> Float[Tensor, "R L L"]:
+        """Return the symmetric matrices of weights."""
+        if self.shared_by is None:
+            return 0.5 * (weights + weights.mT)
+        classes = torch.tensor(self.shared_by, device=weights.device)
+        return nn.functional.pad(weights, (0, 1))[:, classes]  # 0 for labels that are no tags
 
     def _memberships(self, context: Context) -> _Memberships:
         if context.mentions is None:
@@ -116,3 +139,32 @@ class _Memberships(NamedTuple):
     """Upper bound of the group numbers."""
     sizes: list[int]
     """Number of memberships of each relation."""
+
+
+_PREFIXES = "BIES"
+_PAIR_CLASSES = [
+    ("O", "O"),
+    *(("O", prefix) for prefix in _PREFIXES),
+    *((same, *pair) for same in (True, False) for pair in combinations_with_replacement(_PREFIXES, 2)),
+]
+NUM_PAIR_CLASSES = len(_PAIR_CLASSES)
+
+
+def pair_classes(labels: Sequence[str]) -> list[list[int]]:
+    """Return the number of the class of each pair of labels; NUM_PAIR_CLASSES if one is no tag, as <unk>.
+
+    Example:
+        >>> pair_classes(["O", "B-PER", "B-LOC"])
+        [[0, 1, 1], [1, 5, 15], [1, 15, 5]]
+    """
+    numbers = {pair: number for number, pair in enumerate(_PAIR_CLASSES)}
+
+    def number(one: str, other: str) -> int:
+        first, second = sorted((one, other), key=lambda name: (name != "O", _PREFIXES.find(name[0])))
+        pair: tuple[Any, ...] = (first[2:] == second[2:], first[0], second[0])
+        if first == "O":
+            pair = ("O", second[0])
+        is_tag = all(name == "O" or name[1:2] == "-" for name in (one, other))
+        return numbers.get(pair, NUM_PAIR_CLASSES) if is_tag else NUM_PAIR_CLASSES
+
+    return [[number(one, other) for other in labels] for one in labels]

@@ -1,12 +1,16 @@
 """Relations between the tokens of a document.
 
-    relation                tokens with an upper-case letter in the same document are related if they
-    word                    are the same word in any case ("Paris" and "PARIS")
-    word_and_next           ... followed by the same word ("Paris Match" twice)
-    previous_and_word       ... preceded by the same word
-    slot                    have the same shape, and neighbours of the same shapes: tables, lists, datelines
-    wide_slot               ... and also their neighbours' neighbours
-    shape                   have the same shape
+    relation                    tokens of the same document are related if they
+    word                        are the same word in any case ("Paris" and "PARIS")
+    word_and_next               ... followed by the same word ("Paris Match" twice)
+    previous_and_word           ... preceded by the same word
+    slot                        have the same shape, and neighbours of the same shapes: tables, lists
+    wide_slot                   ... and also their neighbours' neighbours
+    shape                       have the same shape
+
+These relate tokens with an upper-case letter, and so nothing where names are written small or the script has
+no case. `content_word`, `content_word_and_next` and `previous_and_content_word` relate all content words:
+tokens with an upper-case letter, with letters of a script without case, or with at least three letters.
 
 The shape of a word is "Xx" if some letters are upper case, "XX" if all are, and otherwise the word itself,
 with each number replaced by 0.
@@ -24,16 +28,56 @@ from jaxtyping import Int
 from torch import Tensor
 
 _MARGIN = 2  # number of empty shapes before and after a sentence
+Key = Callable[[Sequence[str], Sequence[str], int], Hashable]
+"""From lower-case words, shapes with a margin, and a position, to the value that related tokens share."""
 
-RELATIONS: dict[str, Callable[[Sequence[str], Sequence[str], int], Hashable]] = {
-    "word": lambda words, shapes, at: words[at],
-    "word_and_next": lambda words, shapes, at: tuple(words[at : at + 2]) if at + 1 < len(words) else None,
-    "previous_and_word": lambda words, shapes, at: tuple(words[at - 1 : at + 1]) if at else None,
-    "slot": lambda words, shapes, at: tuple(shapes[at + _MARGIN - 1 : at + _MARGIN + 2]),
-    "wide_slot": lambda words, shapes, at: tuple(shapes[at + _MARGIN - 2 : at + _MARGIN + 3]),
-    "shape": lambda words, shapes, at: shapes[at + _MARGIN],
+
+def is_capitalised(token: str) -> bool:
+    """Return whether a token has an upper-case letter."""
+    return token != token.lower()
+
+
+@lru_cache(maxsize=100_000)
+def is_content(token: str) -> bool:
+    """Return whether a token may be a name, or a part of one, in any script.
+
+    Example:
+        >>> [is_content(token) for token in ["Paris", "lung", "of", "12", "東", "القاهرة"]]
+        [True, True, False, False, True, True]
+    """
+    letters = sum(character.isalpha() for character in token)
+    return is_capitalised(token) or letters >= 3 or (letters > 0 and token == token.upper())
+
+
+def _word(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
+    return words[at]
+
+
+def _word_and_next(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
+    return tuple(words[at : at + 2]) if at + 1 < len(words) else None
+
+
+def _previous_and_word(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
+    return tuple(words[at - 1 : at + 1]) if at else None
+
+
+def _shapes_around(margin: int) -> Key:
+    return lambda words, shapes, at: tuple(shapes[at + _MARGIN - margin : at + _MARGIN + margin + 1])
+
+
+RELATIONS: dict[str, tuple[Key, Callable[[str], bool]]] = {
+    "word": (_word, is_capitalised),
+    "word_and_next": (_word_and_next, is_capitalised),
+    "previous_and_word": (_previous_and_word, is_capitalised),
+    "slot": (_shapes_around(1), is_capitalised),
+    "wide_slot": (_shapes_around(2), is_capitalised),
+    "shape": (_shapes_around(0), is_capitalised),
+    "content_word": (_word, is_content),
+    "content_word_and_next": (_word_and_next, is_content),
+    "previous_and_content_word": (_previous_and_word, is_content),
 }
-"""For each relation, the value that related tokens share, given lower-case words, shapes and a position."""
+"""For each relation, the value that related tokens share, and which tokens it relates."""
+DEFAULT_RELATIONS = ("word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape")
 Relation = Literal[tuple(RELATIONS)]  # type: ignore[valid-type]
 
 
@@ -42,7 +86,7 @@ def match_mentions(
 ) -> Int[Tensor, "B N R"]:
     """Return numbers of the tokens of a batch for each of `RELATIONS`, equal for related tokens.
 
-    Tokens that are never related, such as "paris", and padding have the number -1.
+    Tokens that a relation never relates, such as "paris" by the first, and padding have the number -1.
 
     Example:
         >>> match_mentions([["Paris", "won"], ["PARIS", "Saint-Germain"]], documents=[0, 0])[..., 0]
@@ -75,8 +119,11 @@ def mention_numbers(
         shapes = [""] * _MARGIN + [shape_of(token) for token in tokens] + [""] * _MARGIN
         numbers = [(-1,) * len(RELATIONS)] * len(tokens)
         for at, token in enumerate(tokens):
-            if token != words[at]:
-                shared = ((name, value(words, shapes, at)) for name, value in RELATIONS.items())
+            if is_content(token):
+                shared = (
+                    (name, key(words, shapes, at) if relates(token) else None)
+                    for name, (key, relates) in RELATIONS.items()
+                )
                 numbers[at] = tuple(number(name, document, value) for name, value in shared)
         result.append(numbers)
     return result

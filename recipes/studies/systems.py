@@ -224,8 +224,12 @@ class StudySystems(ABC):
             with_edges: whether the term reads the marginals of pairs.
         """
         entry = {"name": name, **options_for(TERMS.classes[name], options)}
-        sizes = self.graph.num_nodes, len(self.graph.edges) * with_edges
-        return make_head(self.graph.num_labels, [entry], inference.model_dump(), *sizes)
+        sizes = {
+            "num_labels": self.graph.num_labels,
+            "num_nodes": self.graph.num_nodes,
+            "num_edges": len(self.graph.edges) * with_edges,
+        }
+        return make_head([entry], inference.model_dump(), **sizes)
 
     def on_top(
         self,

@@ -8,7 +8,7 @@ import pytest
 
 from gspen_ner.ner.files import TaggedFile, TaggedSentence, read_tagged_file
 from gspen_ner.ner.sources import read_source
-from gspen_ner.ner.statistics import TypeCounts, describe
+from gspen_ner.ner.statistics import Related, TypeCounts, describe
 
 
 def corpus(*sentences, documents=True, **options):
@@ -105,8 +105,19 @@ def test_repaired_lines_are_those_of_the_file(tmp_path):
     assert any(problem.endswith("were repaired; the first begin at lines 3") for problem in listed)
 
 
+def test_what_a_document_term_relates():
+    """Two documents of two sentences each: a name in capitals, and one written small."""
+    sentences = ["Rome/B-LOC won", "ROME/B-LOC fell", "aspirin/B-DRUG of", "aspirin/B-DRUG of"]
+    related = describe(corpus(*sentences)).related
+    assert related["word"] == Related(tokens=2, entities=2)
+    assert related["content_word"] == Related(tokens=4, entities=4)
+    assert related["word_and_next"] == Related(tokens=0, entities=0)
+
+
 def test_documents_are_unknown_without_marks():
-    assert describe(corpus("a b", documents=False)).documents is None
+    description = describe(corpus("a b", documents=False))
+    assert description.documents is None
+    assert description.related == {}
 
 
 def test_a_description_is_plain_data():

@@ -3,6 +3,7 @@
 import torch
 
 from gspen_ner import Context, DocumentConsistency, Parts
+from gspen_ner.terms import RELATIONS
 
 LENGTHS = [7, 2, 5, 1, 3]
 
@@ -40,6 +41,13 @@ def make_documents():
             [-1, 0, 9, 9, 9, 9, 9],
         ]
     )
-    others = [torch.where(documents[:, None] == 4, mentions.roll(by, 1), mentions) for by in range(1, 6)]
+    others = [
+        torch.where(documents[:, None] == 4, mentions.roll(by, 1), mentions)
+        for by in range(1, len(RELATIONS))
+    ]
     mentions = torch.stack([mentions, *others], -1)
-    return awake(DocumentConsistency(3)), marginals, Context(context.mask, documents, mentions)
+    return (
+        awake(DocumentConsistency(3, tuple(RELATIONS))),
+        marginals,
+        Context(context.mask, documents, mentions),
+    )

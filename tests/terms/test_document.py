@@ -1,5 +1,6 @@
 """Document consistency against its formula, written out slowly, and which tokens it ties."""
 
+import itertools
 import math
 from typing import get_args
 
@@ -8,6 +9,7 @@ import torch
 
 from gspen_ner import Context, DocumentConsistency, Parts, match_mentions
 from gspen_ner.terms import RELATIONS
+from gspen_ner.terms.document import pair_classes
 from gspen_ner.terms.mentions import Relation
 from tests.terms.batches import awake, make_batch, make_documents
 
@@ -120,8 +122,63 @@ def test_a_context_without_mentions_is_refused():
         term(marginals, marginals, Context(context.mask, context.documents))
 
 
-def test_all_relations_are_used_by_default():
-    assert DocumentConsistency(3).relations == tuple(RELATIONS)
+LABELS = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC", "E-LOC", "S-LOC"]
+
+
+class TestSharedMatrices:
+    def test_the_score_is_that_of_free_matrices_with_equal_entries(self):
+        _, _, context = make_documents()
+        marginals = Parts(make_batch(labels=len(LABELS))[1].nodes)
+        shared = awake(DocumentConsistency(LABELS, matrices="shared"))
+        free = awake(DocumentConsistency(len(LABELS)))
+        for name in ("agreement", "support"):
+            numbers, matrices = getattr(shared, name).data, getattr(free, name).data
+            for row, column in itertools.product(range(len(LABELS)), repeat=2):
+                matrices[:, row, column] = numbers[:, self.pair_class(LABELS[row], LABELS[column])]
+        torch.testing.assert_close(shared(marginals, marginals, context), free(marginals, marginals, context))
+        value, slope = shared.value_and_grad(marginals, marginals, context)
+        expected_value, expected = super(DocumentConsistency, shared).value_and_grad(
+            marginals, marginals, context
+        )
+        torch.testing.assert_close(value, expected_value)
+        torch.testing.assert_close(slope.nodes, expected.nodes)
+
+    @staticmethod
+    def pair_class(one, other):
+        """The class's number, counted out in the order of the header."""
+        classes = ["O O", *(f"O {prefix}" for prefix in "BIES")]
+        pairs = ["BB", "BI", "BE", "BS", "II", "IE", "IS", "EE", "ES", "SS"]
+        classes += [f"same {pair}" for pair in pairs] + [f"two {pair}" for pair in pairs]
+        if "O" in (one, other):
+            name = " ".join(["O", max(one[0], other[0], key=lambda prefix: prefix != "O")])
+        else:
+            types = "same" if one[2:] == other[2:] else "two"
+            name = f"{types} {''.join(sorted((one[0], other[0]), key='BIES'.index))}"
+        return classes.index(name)
+
+    def test_there_are_25_numbers_whatever_the_types(self):
+        for labels in (["O", "B-A", "I-A"], LABELS):
+            assert DocumentConsistency(labels, matrices="shared").agreement.shape == (6, 25)
+
+    def test_other_names_of_types_change_nothing(self):
+        renamed = [name.replace("PER", "Chemical").replace("LOC", "Disease") for name in LABELS]
+        assert pair_classes(renamed) == pair_classes(LABELS)
+
+    def test_labels_that_are_no_tags_get_no_evidence(self):
+        _, _, context = make_documents()
+        marginals = Parts(make_batch(labels=4)[1].nodes)
+        term = awake(DocumentConsistency(["<unk>", "O", "B-PER", "I-PER"], matrices="shared"))
+        slope = term.value_and_grad(marginals, marginals, context)[1].nodes
+        assert not slope[..., 0].any()
+        assert slope[..., 1:].any()
+
+    def test_they_need_names(self):
+        with pytest.raises(ValueError, match="names of the labels, got their number, 3"):
+            DocumentConsistency(3, matrices="shared")
+
+
+def test_words_with_a_capital_are_related_by_default():
+    assert DocumentConsistency(3).relations == tuple(RELATIONS)[:6]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +186,7 @@ def test_all_relations_are_used_by_default():
     [
         ([], r"at least one relation, each once, got \[\]"),
         (["word", "word"], "at least one relation, each once, got .*'word', 'word'"),
-        (["words"], 'relations must be "word", .* or "shape", got \'words\''),
+        (["words"], 'relations must be "word", .* or "previous_and_content_word", got \'words\''),
     ],
 )
 def test_bad_relations_are_refused(relations, message):
@@ -170,8 +227,26 @@ def test_words_are_matched_without_case_by_document(documents):
     assert mentions.dtype == torch.int64
     assert mentions.shape == (3, 6, len(RELATIONS))
     assert tied("word", sentences, documents) == [[(0, 0), (0, 4)], [(0, 2), (1, 1)]]
-    assert (mentions[1, 0] == -1).all()
+    assert mentions[1, 0, 0] == -1
     assert (mentions[1, 3:] == -1).all()
+
+
+def test_content_words_are_matched_also_without_an_upper_case_letter():
+    sentences = [["Aspirin", "of", "mg", "aspirin"], ["ASPIRIN", "of", "mg", "12"]]
+    assert tied("content_word", sentences) == [[(0, 0), (0, 3), (1, 0)]]
+    assert tied("word", sentences) == [[(0, 0), (1, 0)]]
+    assert tied("content_word_and_next", [["lung", "cancer", "of"], ["a", "lung", "cancer"]]) == [
+        [(0, 0), (1, 1)]
+    ]
+    assert tied("previous_and_content_word", [["lung", "cancer"], ["a", "lung", "cancer"]]) == [
+        [(0, 1), (1, 2)]
+    ]
+
+
+@pytest.mark.parametrize("word", ["東京", "京", "القاهرة", "ราชา"])
+def test_scripts_without_case(word):
+    assert tied("content_word", [[word, "1"], ["1", word]]) == [[(0, 0), (1, 1)]]
+    assert tied("word", [[word], [word]]) == []
 
 
 def test_words_with_the_same_neighbour():

@@ -34,7 +34,9 @@ def randomise(term: GlobalTerm) -> GlobalTerm:
 )
 @pytest.mark.parametrize("num_edges", [0, 2])
 def test_closed_form_gradients_are_those_of_autograd(name, options, num_edges):
-    term = randomise(TERMS.make({"name": name, "hidden": 5, **options}, 2, 3, num_edges))
+    term = randomise(
+        TERMS.make({"name": name, "hidden": 5, **options}, num_labels=2, num_nodes=3, num_edges=num_edges)
+    )
     f, p = parts(2), marginals(3)
     if not num_edges:
         f, p = Parts(f.nodes), Parts(p.nodes)

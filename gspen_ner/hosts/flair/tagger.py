@@ -8,6 +8,7 @@ trained `SequenceTagger`, predicts exactly what its CRF predicts; training moves
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
@@ -18,7 +19,8 @@ from flair.models.sequence_tagger_utils.crf import START_TAG, STOP_TAG
 from flair.training_utils import Result
 from torch import Tensor
 
-from gspen_ner.head import GSPENHead, make_head
+from gspen_ner.components import given_to
+from gspen_ner.head import GSPENHead, given_labels, make_head
 from gspen_ner.hosts.flair.accelerate import speed_up_encoder
 from gspen_ner.hosts.flair.chain import ChainDecoder, ChainView, EmissionScores
 from gspen_ner.hosts.flair.copies import arguments_of, configuration_of_old, share_weights
@@ -29,10 +31,10 @@ from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 from gspen_ner.solvers import Solver
-from gspen_ner.terms import Context, GlobalTerm, PaddedMLP
+from gspen_ner.terms import TERMS, Context, GlobalTerm, PaddedMLP
 from gspen_ner.training.system import Scored, System
 
-Term = GlobalTerm | Callable[[int], GlobalTerm]
+Term = GlobalTerm | Callable[..., GlobalTerm]
 MOST_SENTENCES = 64  # sentences that are inferred together, at most, whole documents excepted
 
 
@@ -41,8 +43,9 @@ class GSPENTagger(System, SequenceTagger):
 
     Args:
         embeddings, tag_dictionary, tag_type, *args, **kwargs: arguments of `SequenceTagger`.
-        term: the global term, or a function that makes it from the number of tags, such as
-            `DocumentConsistency` or `partial(PaddedMLP, max_length=50)`; by default the padded MLP.
+        term: the global term, a registered class such as `DocumentConsistency` or
+            `partial(PaddedMLP, max_length=50)`, or a function that makes it from the number of tags; by
+            default the padded MLP.
         solver: the algorithm of inference; by default that of `GSPENHead`.
         cost: weight of the Hamming cost in training; by default that of `GSPENHead`.
         inference: more options of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
@@ -91,7 +94,7 @@ class GSPENTagger(System, SequenceTagger):
         if head is None:
             options = {"solver": solver, "cost": cost}
             named: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-            head = GSPENHead(_make_term(term, len(self.view.names)), **named, **(inference or {}))
+            head = GSPENHead(_make_term(term, self.view.names), **named, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
         self.decoder = ChainDecoder(self.view, self._theta)
@@ -289,8 +292,8 @@ class GSPENTagger(System, SequenceTagger):
         saved = state["gspen"]
         if "head" in saved:  # a file of version 0.1, which holds the head as an object
             saved = saved | configuration_of_old(saved["head"]) | {"weights": saved["head"].state_dict()}
-        num_labels = len(state["tag_dictionary"]) - len((START_TAG, STOP_TAG))
-        head = make_head(num_labels, saved["terms"], saved["inference"])
+        names = [tag for tag in state["tag_dictionary"].get_items() if tag not in (START_TAG, STOP_TAG)]
+        head = make_head(saved["terms"], saved["inference"], **given_labels(names))
         weights = {f"head.{name}": weight for name, weight in saved["weights"].items()}
         return cast(
             GSPENTagger,
@@ -304,7 +307,11 @@ class GSPENTagger(System, SequenceTagger):
         )
 
 
-def _make_term(term: Term | None, num_labels: int) -> GlobalTerm:
+def _make_term(term: Term | None, names: Sequence[str]) -> GlobalTerm:
     if isinstance(term, GlobalTerm):
         return term
-    return PaddedMLP(num_labels) if term is None else term(num_labels)
+    term = PaddedMLP if term is None else term
+    made_by = term.func if isinstance(term, functools.partial) else term
+    if made_by in TERMS.classes.values():
+        return term(**given_to(made_by, given_labels(names)))
+    return term(len(names))

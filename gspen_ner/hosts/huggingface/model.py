@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import ModelOutput
 
-from gspen_ner.head import GSPENHead, at_least_single, make_head
+from gspen_ner.head import GSPENHead, at_least_single, given_labels, make_head
 from gspen_ner.hosts.huggingface.config import GSPENConfig, Terms, chain_labels
 from gspen_ner.hosts.huggingface.encoder import PieceScorer, Pretrained, load_classifier, load_encoder
 from gspen_ner.hosts.huggingface.folder_checks import check_folder, refuse_larger, size_limit
@@ -126,7 +126,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             self._tied_weights_keys = names  # type: ignore[assignment]
         self.head = GSPENHead(cost=0.0)
         if config.has_term:
-            self.head = make_head(len(self.labels.names), config.terms, config.inference)
+            self.head = make_head(config.terms, config.inference, **given_labels(self.labels.names))
 
     def _init_weights(self, module: nn.Module) -> None:
         """Do nothing: every module has drawn its own weights already."""
