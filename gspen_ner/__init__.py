@@ -6,6 +6,7 @@ loss or decoder. Importing this package imports torch, but neither flair nor tra
 
 from gspen_ner.graphs import CountingNumbers, FactorGraph
 from gspen_ner.head import GSPENHead
+from gspen_ner.kernels import use_backend
 from gspen_ner.labels import Labels, spans_of_tags
 from gspen_ner.ner.metrics import conll_f1
 from gspen_ner.objective import Objective
@@ -55,4 +56,5 @@ __all__ = [
     "match_mentions",
     "solve",
     "spans_of_tags",
+    "use_backend",
 ]
