@@ -71,8 +71,8 @@ def describe_data(
         )
         for name in ("relation", "tokens", "entities"):
             table.add_column(name, justify="left" if name == "relation" else "right")
-        for relation, counts in description.related.items():
-            shares = (counts.tokens / description.tokens, counts.entities / max(entities, 1))
+        for relation, related in description.related.items():
+            shares = (related.tokens / max(description.tokens, 1), related.entities / max(entities, 1))
             table.add_row(relation, *(f"{share:.0%}" for share in shares))
         console.print(table)
     for name, types in description.ambiguous:

@@ -98,13 +98,19 @@ def describe(file: TaggedFile) -> Description:
             (name, ", ".join(f"{entity_type} {count}" for entity_type, count in names[name].most_common()))
             for _, name in ambiguous[::-1][:10]
         ],
-        _related(file.sentences) if file.has_documents else {},
+        related_tokens(file.sentences) if file.has_documents else {},
         _problems(file, types, lengths),
     )
 
 
-def _related(sentences: Sequence[TaggedSentence]) -> dict[str, Related]:
-    """Return what each relation relates; an entity is related if one of its tokens is."""
+def related_tokens(sentences: Sequence[TaggedSentence]) -> dict[str, Related]:
+    """Return what each relation of a document term relates; an entity is related if one of its tokens is.
+
+    Example:
+        >>> sentences = [TaggedSentence((word, "won"), ("B-PER", "O"), document=0) for word in ("Ann", "ANN")]
+        >>> related_tokens(sentences)["word"]
+        Related(tokens=2, entities=2)
+    """
     numbered = mention_numbers([s.tokens for s in sentences], [s.document for s in sentences])
     related = {}
     for column, relation in enumerate(RELATIONS):

@@ -89,7 +89,8 @@ def test_the_page_shows_the_figures_that_were_measured(example, page):
 def test_every_chart_has_words_and_a_table(page):
     assert page.tags.count("svg") == 1 + 1 + 1 + 3 + 2  # changes, F1, reliability, curves, inference
     assert page.tags.count("desc") == page.tags.count("svg")
-    assert page.tags.count("table") == 1 + 3 + 2  # scores; reliability, curves and inference; confusions
+    # scores; reliability, curves and inference; related tokens; confusions
+    assert page.tags.count("table") == 1 + 3 + 1 + 2
     assert "<caption>" in news(3).page
 
 

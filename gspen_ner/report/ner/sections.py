@@ -98,6 +98,8 @@ def figures(statistics: Statistics) -> str:
         parts.append(_learning(curves))
     if statistics.convergence is not None:
         parts.append(_inference(statistics.convergence))
+    if statistics.has_term and statistics.related:
+        parts.append(_related(statistics))
     parts.append(_confusions(statistics))
     return "\n".join(parts)
 
@@ -123,6 +125,15 @@ def _inference(convergence: Convergence) -> str:
         "sentences.",
         drawn,
         tables.convergence_table(convergence),
+    )
+
+
+def _related(statistics: Statistics) -> str:
+    return _figure(
+        "Related tokens",
+        "A document term can let tokens of a document agree that are the same word, stand in the same place "
+        "or look alike. Shares of tokens, and of gold entities, that are related to others in this way.",
+        tables.related_table(statistics),
     )
 
 

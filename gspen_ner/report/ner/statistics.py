@@ -15,6 +15,7 @@ from gspen_ner.ner.files import TaggedFile
 from gspen_ner.ner.intervals import Intervals, f1_intervals
 from gspen_ner.ner.metrics import Assessment, Evaluation, Score, evaluate_predictions
 from gspen_ner.ner.predictions import Prediction
+from gspen_ner.ner.statistics import Related, related_tokens
 from gspen_ner.report.ner.convergence import Convergence, convergence
 from gspen_ner.runs.tables import system_names
 
@@ -48,6 +49,7 @@ class Statistics:
         evaluation: scores, calibration, and the errors that the global term fixed and made.
         intervals: confidence intervals of F1.
         confusions: confusion of entity types by each system.
+        related: what each relation of a document term relates; empty if the data mark no documents.
         convergence: convergence of inference; None without a global term.
         curves: learning curves of training; empty if unknown.
     """
@@ -59,6 +61,7 @@ class Statistics:
     evaluation: Evaluation
     intervals: Intervals
     confusions: list[Confusion]
+    related: dict[str, Related]
     convergence: Convergence | None
     curves: list[Curve]
 
@@ -112,6 +115,7 @@ def measure(
         evaluate_predictions(sentences, predictions, len(names) > 1),
         f1_intervals(gold, systems, documents),
         [confusion(gold, rows, all_types) for rows in systems],
+        {} if documents is None else related_tokens(sentences),
         convergence(predictions),
         curves,
     )

@@ -54,6 +54,20 @@ def calibration_table(statistics: Statistics) -> str:
     return table(["system", "confidence", "correct", "entities"], rows)
 
 
+def related_table(statistics: Statistics) -> str:
+    """Return the shares of tokens and of gold entities that each relation of a document term relates."""
+    entities, tokens = max(statistics.scores(None)[0].support, 1), max(statistics.tokens, 1)
+    rows = [
+        [
+            name.replace("_", " "),
+            f"{counts.tokens / tokens:.0%}",
+            f"{counts.entities / entities:.0%}",
+        ]
+        for name, counts in statistics.related.items()
+    ]
+    return table(["relation", "tokens", "entities"], rows)
+
+
 def curves_table(curves: Sequence[Curve]) -> str:
     """Return F1 on dev and training loss by stage and epoch."""
     rows = []
