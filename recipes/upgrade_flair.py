@@ -17,6 +17,7 @@ from flair.models import SequenceTagger
 
 from gspen_ner.hosts.flair import GSPENTagger, train_term
 from gspen_ner.recipe import FlairRecipe, expand, load_recipe
+from gspen_ner.solvers import SOLVERS
 from gspen_ner.training import SCORE_SOURCES
 
 
@@ -39,6 +40,7 @@ def main(
         document_separator_token="-DOCSTART-",
     )
     base = SequenceTagger.load(run / "base" / "best" / "model.pt")
+    inference = recipe.inference.model_dump()
     upgraded = train_term(
         base,
         corpus,
@@ -47,7 +49,8 @@ def main(
         base_training=recipe.base_training,
         training=recipe.term_training,
         seed=recipe.seed,
-        inference=recipe.inference.model_dump(),
+        solver=SOLVERS.make(inference.pop("solver")),
+        inference=inference,
     )
     test = [sentence for sentence in corpus.test if len(sentence)]
     taggers = {
