@@ -64,14 +64,14 @@ def predict(
         raise ValueError(f"--k-best needs --format jsonl, got {output_format}")
     sentences = read_untagged(source, input_format, token_column)
     tagger = load_tagger(model)
+    predictions = tagger.tag_sentences(sentences, k_best)
     documents = [sentence.document for sentence in sentences]
-    predictions = tagger.tag([sentence.tokens for sentence in sentences], documents, k_best)
     if output_format == "html":
         from gspen_ner.report.entities_page import entities_page
 
         text = entities_page(predictions, documents)
     else:
-        from gspen_ner.ner.prediction_formats import as_conll, as_json_lines
+        from gspen_ner.ner.predictions import as_conll, as_json_lines
 
         write = as_json_lines if output_format == "jsonl" else as_conll
         text = write(predictions, documents)

@@ -67,10 +67,11 @@ def rank(
     from rich.progress import track
 
     from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, make_plan
-    from gspen_ner.corpora.ranking import as_csv, as_json_lines, most_uncertain, rate
+    from gspen_ner.corpora.ranking import as_csv, most_uncertain, rate
     from gspen_ner.corpora.reading import open_corpus
     from gspen_ner.corpora.rows import Columns
     from gspen_ner.hosts.loading import load_tagger
+    from gspen_ner.ner.predictions import json_lines
 
     if per_token and by != "entropy":
         raise ValueError(f"--per-token needs --by entropy, got {by}")
@@ -85,4 +86,4 @@ def rank(
     ranked = most_uncertain(sentences, top)
     if output_format is None:
         output_format = "csv" if output is not None and output.suffix == ".csv" else "jsonl"
-    write_output(output, as_csv(ranked) if output_format == "csv" else as_json_lines(ranked))
+    write_output(output, as_csv(ranked) if output_format == "csv" else json_lines(ranked))

@@ -141,8 +141,3 @@ def as_csv(entries: Sequence[dict[str, Any]]) -> str:
         lists = {k: json.dumps(v, ensure_ascii=False) for k, v in entry.items() if isinstance(v, list)}
         writer.writerow(entry | lists)
     return out.getvalue()
-
-
-def as_json_lines(entries: Sequence[dict[str, Any]]) -> str:
-    """Return one JSON object per line and entry."""
-    return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from gspen_ner.labels import Span, tags_of_spans
+from gspen_ner.labels import Span, spans_of_tags, tags_of_spans
 
 FileScheme = Literal["auto", "IOB1", "BIO", "BIOES"]
 DOCUMENT_MARK = "-DOCSTART-"
@@ -28,6 +28,11 @@ class TaggedSentence:
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     document: int
+
+    @property
+    def spans(self) -> list[Span]:
+        """The entities."""
+        return spans_of_tags(self.tags, "BIO")
 
 
 @dataclass(frozen=True)

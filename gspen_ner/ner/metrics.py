@@ -7,14 +7,16 @@ without a warning.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Scheme, Span, check_tag, spans_of_tags, tags_of_spans
+from gspen_ner.labels import Scheme, Span, check_tag, tags_of_spans
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import Prediction, SentenceTagger
+from gspen_ner.terms.mentions import RELATIONS, mention_numbers
 
 Spans = Sequence[Sequence[Span]]
 TERM_SYSTEMS = ("spen", "gspen")
@@ -178,8 +180,7 @@ class Evaluation:
 
 def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
     """Score a tagger against gold tags and, if it has a global term, its base model too."""
-    predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
-    return evaluate_predictions(sentences, predictions, tagger.system in TERM_SYSTEMS)
+    return evaluate_predictions(sentences, tagger.tag_sentences(sentences), tagger.system in TERM_SYSTEMS)
 
 
 def evaluate_predictions(
@@ -192,16 +193,14 @@ def evaluate_predictions(
         predictions: predictions for these sentences.
         has_term: whether the tagger has a global term.
     """
-    spans = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
+    gold = [sentence.spans for sentence in sentences]
     lengths = [len(sentence.tokens) for sentence in sentences]
-    base = [prediction.base_entities for prediction in predictions]
-    assessed = assess(spans, base, lengths)
+    base = assess(gold, [prediction.base_entities for prediction in predictions], lengths)
     if not has_term:
-        return Evaluation(len(sentences), assessed)
-    full = [prediction.entities for prediction in predictions]
-    before, after = ([[entity.span for entity in row] for row in rows] for rows in (base, full))
-    changes = compare_errors(spans, before, after)
-    return Evaluation(len(sentences), assessed, assess(spans, full, lengths), changes)
+        return Evaluation(len(sentences), base)
+    full = assess(gold, [prediction.entities for prediction in predictions], lengths)
+    changes = compare_errors(gold, [p.base_spans for p in predictions], [p.spans for p in predictions])
+    return Evaluation(len(sentences), base, full, changes)
 
 
 def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:
@@ -210,3 +209,40 @@ def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequ
     exact = sum(set(gold_row) == set(row) for gold_row, row in zip(gold, spans, strict=True))
     score = span_f1(gold, spans, lengths)
     return Assessment(score, exact / max(len(gold), 1), calibration(gold, predicted))
+
+
+def f1_by_mentions(sentences: Sequence[TaggedSentence], predicted: Spans, most: int = 6) -> dict[int, Score]:
+    """Score entities grouped by their mentions: the count of their most frequent word in their document.
+
+    More mentions give a document term more evidence.
+    Words with an upper-case letter are counted, ignoring the case of their other letters; see
+    `match_mentions`.
+
+    Args:
+        sentences: sentences with gold tags.
+        predicted: predicted entities of each sentence.
+        most: largest group; entities with more mentions belong to it. Default 6.
+
+    Example:
+        >>> tagged = [("Rome won", "B-ORG O"), ("ROME lost", "B-ORG O"), ("Ann Lee left", "B-PER I-PER O")]
+        >>> sentences = [TaggedSentence(words.split(), tags.split(), 0) for words, tags in tagged]
+        >>> scores = f1_by_mentions(sentences, [[Span(0, 1, "ORG")], [], [Span(0, 2, "PER")]])
+        >>> {mentions: (score.recall, score.support) for mentions, score in scores.items()}
+        {1: (1.0, 1), 2: (0.5, 2)}
+    """
+    numbered = mention_numbers([s.tokens for s in sentences], [s.document for s in sentences])
+    word = list(RELATIONS).index("word")
+    words = [[numbers[word] for numbers in row] for row in numbered]
+    counts = Counter(number for row in words for number in row)
+    counts[-1] = 1  # words without an upper-case letter count as a single mention
+
+    def mentions(row: int, span: Span) -> int:
+        return min(most, max(counts[number] for number in words[row][span.start : span.end]))
+
+    def select(rows: Spans, group: int) -> list[list[Span]]:
+        return [[span for span in spans if mentions(row, span) == group] for row, spans in enumerate(rows)]
+
+    gold = [sentence.spans for sentence in sentences]
+    lengths = [len(sentence.tokens) for sentence in sentences]
+    groups = sorted({mentions(row, span) for row, spans in enumerate(gold) for span in spans})
+    return {group: span_f1(select(gold, group), select(predicted, group), lengths).micro for group in groups}

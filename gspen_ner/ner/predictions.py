@@ -1,11 +1,13 @@
-"""Predictions of a tagger: the interface of all taggers, and how their scores become predictions."""
+"""Predictions of a tagger: the interface of all taggers, predictions from scores, and their text formats."""
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +15,7 @@ from tqdm.auto import tqdm
 
 from gspen_ner.decode import Decoder, ScoredSpan, label_lists, scored_entities
 from gspen_ner.labels import Labels, Span, tags_of_spans
+from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 from gspen_ner.solvers import Solution
@@ -62,9 +65,19 @@ class Prediction:
     workings: Workings | None = None
 
     @property
+    def spans(self) -> list[Span]:
+        """The predicted entities without their probabilities."""
+        return [entity.span for entity in self.entities]
+
+    @property
+    def base_spans(self) -> list[Span]:
+        """The entities that the base model predicts, without their probabilities."""
+        return [entity.span for entity in self.base_entities]
+
+    @property
     def tags(self) -> list[str]:
         """The predicted entities as BIO tags."""
-        return tags_of_spans([entity.span for entity in self.entities], len(self.tokens), "BIO")
+        return tags_of_spans(self.spans, len(self.tokens), "BIO")
 
 
 class Scored(NamedTuple):
@@ -135,6 +148,13 @@ class SentenceTagger(ABC):
         """
         scored = watched(self.scores(sentences, documents, workings), len(sentences))
         return predict_all(sentences, scored, self.labels, k_best, workings)
+
+    def tag_sentences(
+        self, sentences: Sequence[TaggedSentence], k_best: int = 0, workings: bool = False
+    ) -> list[Prediction]:
+        """Return the predictions for sentences as files hold them, whose tags are ignored; see `tag`."""
+        tokens, documents = [s.tokens for s in sentences], [s.document for s in sentences]
+        return self.tag(tokens, documents, k_best, workings)
 
 
 def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:
@@ -211,3 +231,62 @@ def _labellings(theta: Parts, chain: Chain, labels: Labels, k: int) -> list[list
         ]
         for row, row_probabilities in zip(paths, probabilities.tolist(), strict=True)
     ]
+
+
+def as_conll(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:
+    """Return CoNLL columns: the token, the probability of its entity (_ outside entities), the BIO tag."""
+    lines: list[str] = []
+    mark_documents = len(set(documents)) < len(documents)  # otherwise each sentence is a document
+    for row, prediction in enumerate(predictions):
+        if mark_documents and (row == 0 or documents[row] != documents[row - 1]):
+            lines += [f"{DOCUMENT_MARK} _ O", ""]
+        for token in prediction.tokens:
+            if token == DOCUMENT_MARK or not re.fullmatch(r"[^ \t\r\n]+", token):
+                raise ValueError(
+                    f"sentence {row + 1}: CoNLL columns cannot hold the token {token!r}: write JSON lines "
+                    "instead (jsonl)"
+                )
+        tags = prediction.tags
+        probabilities = ["_"] * len(tags)
+        for span, probability in prediction.entities:
+            probabilities[span.start : span.end] = [f"{probability:.4f}"] * (span.end - span.start)
+        lines += [" ".join(columns) for columns in zip(prediction.tokens, probabilities, tags, strict=True)]
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_json_lines(predictions: Sequence[Prediction], documents: Sequence[int]) -> str:
+    """Return one JSON object per line and sentence: tokens, tags, document, entities, k_best if requested."""
+    return json_lines(_entries(predictions, documents))
+
+
+def json_lines(entries: Iterable[object]) -> str:
+    """Return entries as JSON, each in a line."""
+    return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
+
+
+def _entries(predictions: Sequence[Prediction], documents: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for prediction, document in zip(predictions, documents, strict=True):
+        before = prediction.base_spans
+        entry: dict[str, Any] = {
+            "tokens": list(prediction.tokens),
+            "tags": prediction.tags,
+            "document": document,
+            "entities": [
+                _entity(prediction.tokens, span) | {"probability": probability, "changed": span not in before}
+                for span, probability in prediction.entities
+            ],
+        }
+        if prediction.k_best:
+            entry["k_best"] = [
+                {
+                    "probability": labelling.probability,
+                    "entities": [_entity(prediction.tokens, span) for span in labelling.entities],
+                }
+                for labelling in prediction.k_best
+            ]
+        yield entry
+
+
+def _entity(tokens: Sequence[str], span: Span) -> dict[str, Any]:
+    return {**span._asdict(), "text": " ".join(tokens[span.start : span.end])}

@@ -17,7 +17,7 @@ from gspen_ner.corpora import tagging
 from gspen_ner.corpora.worker import PartTagger
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.ner.newswire import generate_newswire
-from gspen_ner.ner.prediction_formats import as_json_lines
+from gspen_ner.ner.predictions import as_json_lines
 from tests.tiny import content_of, gspen_ner, killed_at, make_model, stir
 from tests.tiny_transformer import make_transformer
 

@@ -4,7 +4,7 @@ import pytest
 
 from gspen_ner.labels import Span
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.ner.mentions import f1_by_mentions
+from gspen_ner.ner.metrics import f1_by_mentions
 from gspen_ner.ner.newswire import generate_newswire
 
 

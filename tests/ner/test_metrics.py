@@ -292,8 +292,8 @@ class Constant:
     def __init__(self, system, entities, base_entities):
         self.system, self.answers = system, (entities, base_entities)
 
-    def tag(self, sentences, documents=None, k_best=0):
-        return [Prediction(tuple(tokens), *self.answers, []) for tokens in sentences]
+    def tag_sentences(self, sentences):
+        return [Prediction(sentence.tokens, *self.answers, []) for sentence in sentences]
 
 
 def test_the_base_model_is_scored_too_if_there_is_a_term():

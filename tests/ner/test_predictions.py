@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.files import read_tagged_file
-from gspen_ner.ner.prediction_formats import as_conll, as_json_lines
-from gspen_ner.ner.predictions import Labelling, Prediction
+from gspen_ner.ner.predictions import Labelling, Prediction, as_conll, as_json_lines
 
 ANN, ROME = Span(0, 2, "PER"), Span(3, 4, "LOC")
 FIRST = Prediction(
