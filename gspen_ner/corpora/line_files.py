@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from gspen_ner.corpora.rows import Columns, Entity, Position, Words
-from gspen_ner.ner.files import (
-    DOCUMENT_MARK,
-    check_tokens,
-    column_sentences,
-    has_surrogates,
-    json_object,
-)
+from gspen_ner.corpora.rows import Columns, Entity, Format, Position, Rows, Words
+from gspen_ner.ner.files import DOCUMENT_MARK, check_tokens, column_sentences, has_surrogates, json_object
 
-LineFormat = Literal["text", "conll", "jsonl"]
 _START = Position(0, 1, 0)
 
 
@@ -45,13 +39,13 @@ class LineFile:
 
     Args:
         path: path of the file, in UTF-8.
-        file_format: format of the lines.
+        file_format: format of the lines: `"text"`, `"conll"` or `"jsonl"`.
         columns: names of the columns.
     """
 
     suffix = ".jsonl"
 
-    def __init__(self, path: Path, file_format: LineFormat, columns: Columns) -> None:
+    def __init__(self, path: Path, file_format: Format, columns: Columns) -> None:
         self.path, self.format, self.columns = path, file_format, columns
         self.end = path.stat().st_size
 
@@ -59,9 +53,24 @@ class LineFile:
         """Yield the position of each row; all rows are checked."""
         return (row.position for row in self._rows(_START, None))
 
-    def read(self, start: Position, stop: int) -> LineRows:
+    def read(self, start: Position, stop: int) -> Rows:
         """Read the rows from a position up to the byte `stop`, which is excluded."""
-        return LineRows(list(self._rows(start, stop)), self.format, self.columns)
+        rows = list(self._rows(start, stop))
+        return Rows([row.words for row in rows], [row.position for row in rows], partial(self._write, rows))
+
+    def _write(self, rows: Sequence[_Row], file: Path, entities: Sequence[Sequence[Entity]]) -> None:
+        """Write rows as JSON lines, with the entities of each."""
+        with file.open("w", encoding="utf-8", newline="\n") as out:
+            for row, row_entities in zip(rows, entities, strict=True):
+                out.write(f"{self._object(row)}, {_json(self.columns.entities)}: {_json(row_entities)}}}\n")
+
+    def _object(self, row: _Row) -> str:
+        """Return the JSON object of a row without its closing brace."""
+        if self.format == "jsonl":
+            return row.source[:-1].rstrip()
+        name = "text" if self.format == "text" else "tokens"
+        document = row.position.document if row.position.document >= 0 else None
+        return _json({"document": document, "line": row.position.line, name: row.words})[:-1]
 
     def _rows(self, start: Position, stop: int | None) -> Iterator[_Row]:
         rows = {"text": self._text, "conll": self._conll, "jsonl": self._json}[self.format]
@@ -133,29 +142,6 @@ class LineFile:
         if name is not None and name not in entry:
             raise ValueError(f"{self.path}:{number}: expected an object with {name!r}, the document")
         return entry.get(name or "document")
-
-
-class LineRows:
-    """Consecutive rows of a file of lines."""
-
-    def __init__(self, rows: Sequence[_Row], file_format: LineFormat, columns: Columns) -> None:
-        self.rows, self.format, self.columns = rows, file_format, columns
-        self.words: Sequence[Words] = [row.words for row in rows]
-        self.positions: Sequence[Position] = [row.position for row in rows]
-
-    def write(self, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
-        """Write the rows as JSON lines, with the entities of each."""
-        with file.open("w", encoding="utf-8", newline="\n") as out:
-            for row, row_entities in zip(self.rows, entities, strict=True):
-                out.write(f"{self._object(row)}, {_json(self.columns.entities)}: {_json(row_entities)}}}\n")
-
-    def _object(self, row: _Row) -> str:
-        """Return the JSON object of a row without its closing brace."""
-        if self.format == "jsonl":
-            return row.source[:-1].rstrip()
-        name = "text" if self.format == "text" else "tokens"
-        document = row.position.document if row.position.document >= 0 else None
-        return _json({"document": document, "line": row.position.line, name: row.words})[:-1]
 
 
 def _json(value: object) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from gspen_ner import __version__
 from gspen_ner.corpora.plan import LONGEST_DOCUMENT, PART_ROWS, Part
-from gspen_ner.corpora.reading import Format, format_of, open_file
-from gspen_ner.corpora.rows import Columns, CorpusFile, Position
+from gspen_ner.corpora.reading import open_file
+from gspen_ner.corpora.rows import Columns, CorpusFile, Format, Position
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.loading import find_model, model_files
 
@@ -70,7 +70,7 @@ class Manifest:
             "model": _digest(model_files(model)),
             "version": __version__,
         }
-        settings = replace(settings, input_format=format_of(files[0]))
+        settings = replace(settings, input_format=files[0].format)
         paths = [str(file.path) for file in files]
         return cls(str(find_model(model).absolute()), paths, settings, digests, files[0].suffix)
 

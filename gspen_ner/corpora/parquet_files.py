@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gspen_ner.corpora.rows import Columns, Entity, Position, Words
+from gspen_ner.corpora.rows import Columns, Entity, Format, Position, Rows
 
 BATCH = 1024
 UNREADABLE = (pa.ArrowException, OSError, ValueError)  # ValueError: column names that are not UTF-8
@@ -40,6 +41,7 @@ class TableFile:
         columns: names of the columns.
     """
 
+    format: Format = "parquet"
     suffix = ".parquet"
 
     def __init__(self, path: Path, columns: Columns) -> None:
@@ -78,7 +80,7 @@ class TableFile:
                 yield Position(row, row + 1, document)
                 row += 1
 
-    def read(self, start: Position, stop: int) -> TableRows:
+    def read(self, start: Position, stop: int) -> Rows:
         """Read the rows from a position up to the row `stop`, which is excluded."""
         batches = list(self._checked(self._slices(start.offset, stop)))
         table = pa.Table.from_batches(batches, self.file.schema_arrow)
@@ -88,7 +90,12 @@ class TableFile:
         for row, name in enumerate(documents):
             number += row > 0 and (name is None or name != documents[row - 1])
             positions.append(Position(start.offset + row, start.offset + row + 1, number))
-        return TableRows(table, words, positions, self.entities)
+        return Rows(words, positions, partial(self._write, table))
+
+    def _write(self, table: pa.Table, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
+        """Write rows as a parquet table, with the entities of each."""
+        column = pa.array([list(row_entities) for row_entities in entities], ENTITIES)
+        pq.write_table(table.append_column(pa.field(self.entities, ENTITIES), column), file)
 
     def _slices(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows from `start` to `stop`; reading continues where it stopped, if `start` is near."""
@@ -132,20 +139,6 @@ class TableFile:
         if pc.any(empty).as_py():
             row = first + rows[pc.index(empty, True).as_py()].as_py() + 1
             raise ValueError(f"{self.path}:{row}: a token of {self.words!r} is empty or null")
-
-
-class TableRows:
-    """Consecutive rows of a parquet table."""
-
-    def __init__(
-        self, table: pa.Table, words: Sequence[Words], positions: Sequence[Position], name: str
-    ) -> None:
-        self.table, self.words, self.positions, self.name = table, words, positions, name
-
-    def write(self, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
-        """Write the rows as a parquet table, with the entities of each."""
-        column = pa.array([list(row_entities) for row_entities in entities], ENTITIES)
-        pq.write_table(self.table.append_column(pa.field(self.name, ENTITIES), column), file)
 
 
 def _is_text(column_type: pa.DataType) -> bool:

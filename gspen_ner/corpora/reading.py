@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 from gspen_ner.corpora.line_files import LineFile
-from gspen_ner.corpora.rows import Columns, CorpusFile
+from gspen_ner.corpora.rows import Columns, CorpusFile, Format
 from gspen_ner.ner.plain_text import detect_format
 
-Format = Literal["auto", "text", "conll", "jsonl", "parquet"]
 LINES_READ = 1000
 """Number of lines from which the format of a file is detected."""
 
@@ -46,13 +44,7 @@ def open_file(path: Path, file_format: Format, columns: Columns) -> CorpusFile:
         from gspen_ner.corpora.parquet_files import TableFile
 
         return TableFile(path, columns)
-    assert file_format != "auto"
     return LineFile(path, file_format, columns)
-
-
-def format_of(file: CorpusFile) -> Format:
-    """Return the format as which a file was opened."""
-    return file.format if isinstance(file, LineFile) else "parquet"
 
 
 def _detect(path: Path) -> Format:

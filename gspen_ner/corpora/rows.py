@@ -6,13 +6,14 @@ of tokens is one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict
+from typing import Literal, NamedTuple, Protocol, TypedDict
 
 from gspen_ner.decode import ScoredSpan
 from gspen_ner.ner.plain_text import split_text
 
+Format = Literal["auto", "text", "conll", "jsonl", "parquet"]
 Words = str | Sequence[str]
 """The content of a row: a text, or tokens."""
 MOST_PADDED = 32768
@@ -61,14 +62,18 @@ class Entity(TypedDict):
     confidence: float
 
 
-class Rows(Protocol):
-    """Consecutive rows of a file."""
+class Rows(NamedTuple):
+    """Consecutive rows of a file.
+
+    Args:
+        words: content of each row.
+        positions: position of each row.
+        write: writes the rows unchanged to a file, with the given entities of each.
+    """
 
     words: Sequence[Words]
     positions: Sequence[Position]
-
-    def write(self, file: Path, entities: Sequence[Sequence[Entity]]) -> None:
-        """Write the rows unchanged, with the entities of each."""
+    write: Callable[[Path, Sequence[Sequence[Entity]]], None]
 
 
 class CorpusFile(Protocol):
@@ -76,11 +81,13 @@ class CorpusFile(Protocol):
 
     Attributes:
         path: path of the file.
+        format: format of the file.
         suffix: suffix of the files to which its parts are written.
         end: offset after the last row.
     """
 
     path: Path
+    format: Format
     suffix: str
     end: int
 

@@ -73,10 +73,10 @@ class CorpusJob:
                     f"{self.folder}: the earlier run differs in {', '.join(changed)}: resume it with the "
                     "same input, model and settings, or choose another output"
                 )
-            self.manifest = replace(self.manifest, parts=earlier.parts, cuts=earlier.cuts)
+            parts, cuts = earlier.parts, earlier.cuts
         else:
-            plan = make_plan(files, settings.part_rows, settings.longest_document)
-            self.manifest = replace(self.manifest, parts=plan.parts, cuts=plan.cuts)
+            parts, cuts = make_plan(files, settings.part_rows, settings.longest_document)
+        self.manifest = replace(self.manifest, parts=parts, cuts=cuts)
         self.manifest.save(self.folder)
         self.missing: list[int] = [] if self._joined else self.manifest.missing(self.folder)
 

@@ -9,7 +9,7 @@ import pytest
 
 from gspen_ner.corpora.line_files import LineFile
 from gspen_ner.corpora.plan import make_plan
-from gspen_ner.corpora.reading import format_of, open_corpus
+from gspen_ner.corpora.reading import open_corpus
 from gspen_ner.corpora.rows import Columns, sentences_of
 
 TEXT = "\ufeffHalden left.\r\nRome won. Paris lost!\n\n\nÜber Graz 😀.\n-DOCSTART-\nNext\n"
@@ -54,7 +54,7 @@ def all_rows(file):
 )
 def test_rows_and_documents_of_every_format(file_format, words, documents, tmp_path):
     (file,) = open_corpus(write(tmp_path, file_format), file_format, Columns())
-    assert format_of(file) == file_format
+    assert file.format == file_format
     rows = all_rows(file)
     assert list(rows.words) == words
     assert [position.document for position in rows.positions] == documents
@@ -80,7 +80,7 @@ def test_parts_hold_every_row_once_and_cut_no_document(file_format, part_rows, t
 def test_sentences_of_columns_without_documents_stand_alone(tmp_path):
     (tmp_path / "a.conll").write_text("Rome B-LOC\n\nParis B-LOC\n\nGraz B-LOC\n")
     (file,) = open_corpus(tmp_path / "a.conll", "auto", Columns())
-    assert format_of(file) == "conll"
+    assert file.format == "conll"
     plan = make_plan([file], 2, 9)
     assert [part.rows for part in plan.parts] == [2, 1]
     rows = file.read(plan.parts[0].start, plan.parts[0].stop)
