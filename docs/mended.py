@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from gspen_ner.report.ner.sentences import unpacked
+from gspen_ner.report.sentences import unpacked
 
 STYLE = """
 body { margin: 0; background: #fff; color: #1d2125; font: 19px/1.9 system-ui, sans-serif; }

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 import gspen_ner
 from gspen_ner.recipe import AnyRecipe, recipe_names
-from gspen_ner.report.ner.sentences import packed
+from gspen_ner.report.sentences import packed
 
 ROOT = Path(__file__).parents[1]
 

@@ -58,8 +58,8 @@ def report(
     from gspen_ner.files import write_whole
     from gspen_ner.hosts.loading import load_tagger
     from gspen_ner.recipe import expand
-    from gspen_ner.report.ner.page import report_page
-    from gspen_ner.report.ner.statistics import measure, read_curves
+    from gspen_ner.report.page import report_page
+    from gspen_ner.report.statistics import measure, read_curves
 
     curves = read_curves(Path(model))
     tagger = load_tagger(model)
@@ -72,8 +72,7 @@ def report(
     else:
         file = read_tagged(data, token_column, tag_column, scheme, strict)
     check_gold(data, file, tagger.labels.types)
-    documents = [sentence.document for sentence in file.sentences]
-    predictions = tagger.tag([sentence.tokens for sentence in file.sentences], documents, workings=True)
+    predictions = tagger.tag_sentences(file.sentences, workings=True)
     statistics = measure(file, predictions, tagger.labels.types, tagger.system, curves)
     page = report_page(model, data, tagger.labels, statistics, file.sentences, predictions)
     write_whole(output, page)

@@ -1,1 +1,1 @@
-"""HTML pages: predicted entities, and the report of an evaluation."""
+"""Pages: the report of a tagger's predictions on gold data, and predicted entities."""

@@ -10,8 +10,8 @@ from gspen_ner.labels import Labels, Span, spans_of_tags
 from gspen_ner.ner.files import TaggedFile, TaggedSentence
 from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.ner.predictions import Prediction, Workings
-from gspen_ner.report.ner.page import report_page
-from gspen_ner.report.ner.statistics import Curve, Statistics, measure
+from gspen_ner.report.page import report_page
+from gspen_ner.report.statistics import Curve, Statistics, measure
 
 LABELS = Labels.of_types(["LOC", "MISC", "ORG", "PER"], "BIOES")
 CURVES = [

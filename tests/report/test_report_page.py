@@ -12,9 +12,9 @@ import pytest
 from gspen_ner.labels import Labels
 from gspen_ner.ner.confusion import Confusion
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.report.ner.sentences import unpacked
-from gspen_ner.report.ner.statistics import Curve
-from gspen_ner.report.ner.tables import confusion_table
+from gspen_ner.report.sentences import unpacked
+from gspen_ner.report.statistics import Curve
+from gspen_ner.report.tables import confusion_table
 from tests.report.report_examples import EVIL, evil_news, make_example, news
 
 VOID = ("meta", "link", "input")

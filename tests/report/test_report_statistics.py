@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from gspen_ner.ner.metrics import evaluate_predictions
 from gspen_ner.ner.predictions import Prediction, Workings
-from gspen_ner.report.ner.convergence import convergence
-from gspen_ner.report.ner.sentences import packed, sentence_entries, unpacked
-from gspen_ner.report.ner.statistics import Curve, read_curves
-from gspen_ner.report.ner.svg import round_ticks
+from gspen_ner.report.sentences import packed, sentence_entries, unpacked
+from gspen_ner.report.statistics import Curve, convergence, read_curves
+from gspen_ner.report.svg import round_ticks
 from tests.report.report_examples import news
 
 TABLE = np.full((1, 2), 0.5, dtype=np.float32)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gspen_ner.labels import spans_of_tags
+import numpy as np
+
 from gspen_ner.ner.confusion import Confusion, confusion
 from gspen_ner.ner.files import TaggedFile
 from gspen_ner.ner.intervals import Intervals, f1_intervals
 from gspen_ner.ner.metrics import Assessment, Evaluation, Score, evaluate_predictions
 from gspen_ner.ner.predictions import Prediction
 from gspen_ner.ner.statistics import Related, related_tokens
-from gspen_ner.report.ner.convergence import Convergence, convergence
 from gspen_ner.runs.tables import system_names
 
 METRICS_FILE = "metrics.jsonl"
@@ -35,6 +35,22 @@ class Curve:
     stage: str
     f1: list[tuple[float, float]]
     loss: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Convergence of inference over all sentences.
+
+    Args:
+        converged: share of sentences whose residual fell below the tolerance.
+        steps: number of sentences that took 0, 1, 2, ... steps.
+        residuals: 10 %, 50 % and 90 % quantiles of the residual after each step; a converged sentence keeps
+            its last residual. None where less than half of the sentences have a finite residual.
+    """
+
+    converged: float
+    steps: list[int]
+    residuals: list[tuple[float, float, float] | None]
 
 
 @dataclass(frozen=True)
@@ -100,11 +116,9 @@ def measure(
         curves: learning curves of the tagger's training.
     """
     sentences = file.sentences
-    gold = [spans_of_tags(sentence.tags, "BIO") for sentence in sentences]
+    gold = [sentence.spans for sentence in sentences]
     names = system_names(system)
-    base = [[entity.span for entity in prediction.base_entities] for prediction in predictions]
-    full = [[entity.span for entity in prediction.entities] for prediction in predictions]
-    systems = [base, full][: len(names)]
+    systems = [[p.base_spans for p in predictions], [p.spans for p in predictions]][: len(names)]
     documents = [sentence.document for sentence in sentences] if file.has_documents else None
     all_types = tuple(dict.fromkeys([*types, *sorted({span.type for row in gold for span in row})]))
     return Statistics(
@@ -158,3 +172,26 @@ def _points(entries: Sequence[dict[str, Any]], stage: str, name: str) -> list[tu
     selected = [entry for entry in entries if entry["stage"] == stage and name in entry and "epoch" in entry]
     points = [(float(entry["epoch"]), float(entry[name])) for entry in selected]
     return [point for point in points if all(map(math.isfinite, point))]  # a loss may be NaN
+
+
+def convergence(predictions: Sequence[Prediction]) -> Convergence | None:
+    """Return the convergence of inference; None if no prediction used inference with a global term."""
+    workings = [p.workings for p in predictions if p.workings is not None and p.workings.residuals]
+    if not workings:
+        return None
+    steps = np.array([len(w.residuals) - 1 for w in workings])
+    columns = range(int(steps.max()) + 1)
+    table = np.array([[w.residuals[min(step, len(w.residuals) - 1)] for step in columns] for w in workings])
+    return Convergence(
+        float(np.mean([w.converged for w in workings])),
+        np.bincount(steps).tolist(),
+        [_quantiles(column) for column in table.T],
+    )
+
+
+def _quantiles(residuals: np.ndarray) -> tuple[float, float, float] | None:
+    finite = residuals[np.isfinite(residuals)]
+    if 2 * len(finite) < len(residuals):
+        return None
+    low, middle, high = np.quantile(finite, (0.1, 0.5, 0.9)).tolist()
+    return low, middle, high

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from gspen_ner.report.ner import charts, tables
-from gspen_ner.report.ner.convergence import Convergence
-from gspen_ner.report.ner.statistics import Curve, Statistics
+from gspen_ner.report import charts, tables
+from gspen_ner.report.statistics import Convergence, Curve, Statistics
 
 
 def overview(statistics: Statistics) -> str:
@@ -133,7 +132,7 @@ def _related(statistics: Statistics) -> str:
         "Related tokens",
         "A document term can let tokens of a document agree that are the same word, stand in the same place "
         "or look alike. Shares of tokens, and of gold entities, that are related to others in this way.",
-        tables.related_table(statistics),
+        _scrolled("Shares of related tokens", tables.related_table(statistics)),
     )
 
 

@@ -8,9 +8,8 @@ from html import escape
 
 from gspen_ner.ner.confusion import Confusion
 from gspen_ner.ner.intervals import Interval
-from gspen_ner.report.ner.charts import scored_types
-from gspen_ner.report.ner.convergence import Convergence
-from gspen_ner.report.ner.statistics import Curve, Statistics
+from gspen_ner.report.charts import scored_types
+from gspen_ner.report.statistics import Convergence, Curve, Statistics
 
 SHADES = 8  # classes heat-1 ... heat-8 of the style sheet
 _MANY = 8  # number of types from which on their names are written vertically

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from gspen_ner.ner.metrics import Changes
-from gspen_ner.report.ner.convergence import Convergence
-from gspen_ner.report.ner.statistics import Curve, Statistics
-from gspen_ner.report.ner.svg import (
+from gspen_ner.report.statistics import Convergence, Curve, Statistics
+from gspen_ner.report.svg import (
     Frame,
     Point,
     element,

@@ -18,9 +18,9 @@ from typing import Any
 from gspen_ner.labels import Labels
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import Prediction
-from gspen_ner.report.ner.sections import figures, overview
-from gspen_ner.report.ner.sentences import sentence_entries
-from gspen_ner.report.ner.statistics import Statistics
+from gspen_ner.report.sections import figures, overview
+from gspen_ner.report.sentences import sentence_entries
+from gspen_ner.report.statistics import Statistics
 
 SCRIPTS = ("entities.js", "marginals.js", "details.js", "browser.js", "printing.js")
 
@@ -75,7 +75,7 @@ def as_data(content: Any) -> str:
 
 
 def _template(name: str) -> str:
-    return (files("gspen_ner.report.ner") / "template" / name).read_text(encoding="utf-8")
+    return (files("gspen_ner.report") / "template" / name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Float
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import spans_of_tags
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.metrics import compare_errors
 from gspen_ner.ner.predictions import Prediction, Workings
@@ -45,14 +44,11 @@ def sentence_entries(
 def _entry(
     sentence: TaggedSentence, prediction: Prediction, index: dict[str, int], has_term: bool
 ) -> dict[str, Any]:
-    gold = spans_of_tags(sentence.tags, "BIO")
-    before = [entity.span for entity in prediction.base_entities]
-    after = [entity.span for entity in prediction.entities]
-    changes = compare_errors([gold], [before], [after])
+    changes = compare_errors([sentence.spans], [prediction.base_spans], [prediction.spans])
     entry: dict[str, Any] = {
         "t": sentence.tokens,
         "d": sentence.document,
-        "g": [[start, end, index[entity_type]] for start, end, entity_type in gold],
+        "g": [[start, end, index[entity_type]] for start, end, entity_type in sentence.spans],
         "b": _entities(prediction.base_entities, index),
         "x": [changes.fixed, changes.broken, changes.same],
     }
