@@ -66,9 +66,9 @@ def train(
 def _train(recipe: AnyRecipe, folder: Path, resume: bool, name: str) -> None:
     with console.status("loading libraries"):
         from gspen_ner.hosts.huggingface.processes import main_first
-        from gspen_ner.runs.folder import open_folder, write_log
-        from gspen_ner.runs.showcase import showcase
-        from gspen_ner.runs.tables import evaluation_summary, results_table, trials_table
+        from gspen_ner.hosts.loading import load_tagger
+        from gspen_ner.runs.run import open_folder, write_log
+        from gspen_ner.runs.tables import evaluation_summary, results_table, showcase, trials_table
         from gspen_ner.runs.trials import gather, make_runs, train_runs
 
     runs = make_runs(recipe, folder)
@@ -87,7 +87,8 @@ def _train(recipe: AnyRecipe, folder: Path, resume: bool, name: str) -> None:
         evaluation = results[0].test or results[0].dev
         for line in evaluation_summary(evaluation, recipe.system):
             console.print(line, highlight=False)
-        for text in showcase(recipe, folder):
+        corpus = runs[0].corpus
+        for text in showcase(load_tagger(folder), corpus.test or corpus.dev):
             console.print(text)
         console.print(
             f"\nThe model is in {folder / 'model'}. Use it:\n"

@@ -1,1 +1,1 @@
-"""What recipes do: runs, trials and what came out of them."""
+"""Runs of recipes: training, trials, results and their comparison."""

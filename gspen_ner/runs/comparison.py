@@ -19,10 +19,8 @@ from rich.table import Table
 from gspen_ner.ner.intervals import Gain, paired_gain
 from gspen_ner.ner.metrics import Assessment, Spans
 from gspen_ner.recipe import load_recipe
-from gspen_ner.runs.entities_file import SplitEntities
-from gspen_ner.runs.over_seeds import OverSeeds
-from gspen_ner.runs.run import read_results
-from gspen_ner.runs.tables import BASE_NAMES
+from gspen_ner.runs.run import SplitEntities, read_results
+from gspen_ner.runs.tables import BASE_NAMES, OverSeeds
 
 COLUMNS = ("system", "dev F1", "test F1", "seed: test F1", "gain", "95 % over sentences", "ECE")
 
@@ -44,7 +42,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ComparedSystem:
-    """A system over its seeds, F1 and ECE in per cent.
+    """Results of a system for each seed; F1 and ECE in per cent.
 
     Args:
         name: name of its runs.
@@ -81,8 +79,8 @@ class ComparedSystem:
         """Mean confidence, accuracy and number of entities, by tenths of confidence, all seeds together."""
         by_tenth: dict[int, list[Bin]] = {}
         for candidate in self.candidates:
-            for one_bin in candidate.test.calibration.bins:
-                by_tenth.setdefault(min(int(10 * one_bin[0]), 9), []).append(one_bin)
+            for confidence, accuracy, size in candidate.test.calibration.bins:
+                by_tenth.setdefault(min(int(10 * confidence), 9), []).append((confidence, accuracy, size))
         return {tenth: _pooled(bins) for tenth, bins in by_tenth.items()}
 
     @property
@@ -127,7 +125,10 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
                 what = "base models that differ" if is_base else f"runs of {candidate.name}"
                 raise ValueError(f"{folder}: two {what} with seed {candidate.seed}")
             group[candidate.seed] = candidate
-    _check_gold([*bases.values(), *(result for group in systems.values() for result in group.values())])
+    candidates = [candidate for group in (bases, *systems.values()) for candidate in group.values()]
+    for candidate in candidates[1:]:
+        if candidate.gold != candidates[0].gold:
+            raise ValueError(f"{candidate.name}, seed {candidate.seed}: tested on other data than the others")
     compared = []
     for name, group in systems.items():
         missing = sorted(group.keys() - bases.keys())
@@ -141,7 +142,7 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
 
 
 def best_on_dev(systems: Sequence[ComparedSystem]) -> ComparedSystem | None:
-    """Return the system that is best on dev, of those that have all seeds; None if none has all."""
+    """Return the system with the best mean F1 on dev, among those with all seeds; None if there is none."""
     seeds = {seed for system in systems for seed in system.seeds}
     complete = [system for system in systems if set(system.seeds) == seeds]
     return max(complete, key=lambda system: system.dev_f1.mean, default=None)
@@ -153,20 +154,16 @@ def _candidates(folder: Path) -> Iterable[tuple[Candidate, bool]]:
     if results.test is None:
         raise ValueError(f"{folder}: the run has no test set")
     entities = SplitEntities.load(folder, "test")
-    has_term = results.dev.full is not None and results.test.full is not None and entities.full is not None
-    if not has_term or recipe.term_training.freeze == "base":
-        name, dev, test = BASE_NAMES[results.system], results.dev.base, results.test.base
-        yield Candidate(name, results.seed, dev, test, entities.gold, entities.base), True
+    full = None
     if results.dev.full is not None and results.test.full is not None and entities.full is not None:
         name, dev, test = folder.resolve().name, results.dev.full, results.test.full
         name = name.removesuffix(f"-{results.seed}")
-        yield Candidate(name, results.seed, dev, test, entities.gold, entities.full), False
-
-
-def _check_gold(candidates: Sequence[Candidate]) -> None:
-    for candidate in candidates[1:]:
-        if candidate.gold != candidates[0].gold:
-            raise ValueError(f"{candidate.name}, seed {candidate.seed}: tested on other data than the others")
+        full = Candidate(name, results.seed, dev, test, entities.gold, entities.full)
+    if full is None or recipe.term_training.freeze == "base":
+        name, dev, test = BASE_NAMES[results.system], results.dev.base, results.test.base
+        yield Candidate(name, results.seed, dev, test, entities.gold, entities.base), True
+    if full is not None:
+        yield full, False
 
 
 class TextTable(NamedTuple):
@@ -202,7 +199,11 @@ class TextTable(NamedTuple):
 def comparison(systems: Sequence[ComparedSystem]) -> TextTable:
     """Return means and deviations, F1 of every seed, and the gain over the base model with its interval."""
     title = "F1 of whole entities (seqeval, strict), paired by seed"
-    return TextTable(title, _choice(systems), COLUMNS, [_cells(system) for system in systems])
+    chosen = best_on_dev(systems)
+    caption = "No system has all seeds: dev chooses none."
+    if chosen is not None:
+        caption = f"Best on dev, of the systems with all seeds: {chosen.name}."
+    return TextTable(title, caption, COLUMNS, [_cells(system) for system in systems])
 
 
 def reliability(systems: Sequence[ComparedSystem]) -> TextTable:
@@ -221,14 +222,6 @@ def reliability(systems: Sequence[ComparedSystem]) -> TextTable:
 def _bin(values: Bin) -> list[str]:
     confidence, accuracy, size = values
     return [f"{100 * confidence:.1f}: {100 * accuracy:.1f}", f"{size:,}"]
-
-
-def _choice(systems: Sequence[ComparedSystem]) -> str:
-    """Return a sentence that names the system chosen by the development set."""
-    chosen = best_on_dev(systems)
-    if chosen is None:
-        return "No system has all seeds: dev chooses none."
-    return f"Best on dev, of the systems with all seeds: {chosen.name}."
 
 
 def _cells(system: ComparedSystem) -> list[list[str]]:

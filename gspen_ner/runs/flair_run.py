@@ -1,4 +1,4 @@
-"""Runs with a tagger of Flair's, trained by Flair's `ModelTrainer`."""
+"""Runs that train a Flair tagger by Flair's `ModelTrainer`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FlairRun(Run):
         return self.host.stage("term", partial(self._with_term, base), self.recipe.term_training)
 
     def _new_base(self) -> SequenceTagger:
-        """Return a new tagger with our kernels in it."""
+        """Return a new tagger that uses the kernels of this package."""
         embeddings = make_embeddings(self.recipe.embeddings, self.corpus.train)
         types, options = type_dictionary(self.corpus.types), self.recipe.tagger.model_dump()
         tagger = SequenceTagger(embeddings, types, TAG_TYPE, **options)
@@ -48,7 +48,7 @@ class FlairRun(Run):
         return tagger
 
     def _with_term(self, base: Path) -> GSPENTagger:
-        """Return the base model with a term that changes nothing yet."""
+        """Return the base model with new global terms, which do not change its predictions yet."""
         tagger = SequenceTagger.load(base / FLAIR_FILE)
         view = ChainView(tagger.label_dictionary, self.recipe.tagger.tag_format)
         if set(view.names) != set(self.corpus.labels(self.recipe.tagger.tag_format).names):

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import transformers
 
@@ -48,7 +49,7 @@ class HuggingFaceRun(Run):
         return self.host.stage("base", make, self.recipe.base_training, self._read)
 
     def train_term(self, base: Path) -> Path:
-        """Train the term on top of a base model, and return the folder of the whole."""
+        """Train the term on top of a base model, and return the folder of the full model."""
         training = self.recipe.term_training
         source = SCORE_SOURCES.make(training.scores.model_dump())
         data = self._read if training.freeze == "none" else lambda model: self.host.term_data(model, source)
@@ -74,29 +75,26 @@ class HuggingFaceRun(Run):
         results = super().finish(best)
         model = self.folder / "model"
         config = GSPENConfig.from_pretrained(model)
-        config.results = {"data": self._sources(), "scores": _scores(results)}
+        config.results = _card_results(self.recipe, results)
         write_whole(model / "config.json", config.to_json_string())
         write_whole(model / "README.md", model_card(config))
         return results
 
-    def _sources(self) -> dict[str, str]:
-        """Return the source of each split, without the paths of this machine."""
-        data = self.recipe.data
-        named = {"train": data.train, "dev": data.dev, "test": data.test}
-        return {split: _shortened(source) for split, source in named.items() if source}
 
-
-def _shortened(source: str) -> str:
-    return "/".join(Path(source).parts[-2:]) if ":" not in source else source
-
-
-def _scores(results: Results) -> dict[str, dict[str, float]]:
+def _card_results(recipe: TrainedHere, results: Results) -> dict[str, Any]:
+    """Return the source of each split, without the paths of this machine, and the scores of the model."""
+    data = {"train": recipe.data.train, "dev": recipe.data.dev, "test": recipe.data.test}
+    sources = {
+        split: source if ":" in source else "/".join(Path(source).parts[-2:])
+        for split, source in data.items()
+        if source
+    }
     scores = {}
     for split, evaluation in (("dev", results.dev), ("test", results.test)):
         if evaluation is not None:
             micro = (evaluation.full or evaluation.base).score.micro
             scores[split] = {name: getattr(micro, name) for name in ("precision", "recall", "f1")}
-    return scores
+    return {"data": sources, "scores": scores}
 
 
 def new_base(recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
@@ -104,10 +102,6 @@ def new_base(recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification
     if isinstance(recipe, TransformerRecipe):
         return _new_transformer(recipe, corpus)
     assert isinstance(recipe, Recipe)
-    return _new_bilstm_cnn(recipe, corpus)
-
-
-def _new_bilstm_cnn(recipe: Recipe, corpus: Corpus) -> GSPENForTokenClassification:
     scorer, vectors = recipe.scorer, None
     if scorer.word_vectors is not None:
         vectors = WordVectors.read(expand(scorer.word_vectors), scorer.word_size)
@@ -154,7 +148,7 @@ def check_encoder(recipe: TransformerRecipe) -> None:
 
 
 def check_base(base: Path, recipe: TrainedHere) -> None:
-    """Refuse a base model of another system than the recipe's."""
+    """Refuse a base model whose system does not fit that of the recipe."""
     needed = "struct" if recipe.structured else "unary"
     system = load_model(base).config.system
     if system != needed:
@@ -162,7 +156,7 @@ def check_base(base: Path, recipe: TrainedHere) -> None:
 
 
 def check_models_of(recipe: TrainedHere) -> None:
-    """Refuse base models of folds from a run that divided its training data otherwise, or has none."""
+    """Refuse `models_of` if its run lacks these folds, or divided the training data in another way."""
     scores = recipe.term_training.scores
     if getattr(scores, "models_of", None) is None:
         return
@@ -180,7 +174,7 @@ def check_models_of(recipe: TrainedHere) -> None:
 
 
 def with_term(base: Path, recipe: TrainedHere, corpus: Corpus) -> GSPENForTokenClassification:
-    """Return the base model with a term that changes nothing yet."""
+    """Return the base model with new global terms, which do not change its predictions yet."""
     old = load_model(base)
     _check_labels(old, corpus, base)
     model = old.with_terms(corpus.term_entries(recipe), recipe.inference.model_dump(mode="json"))

@@ -1,8 +1,9 @@
 """A run of a recipe: read the corpus, train the base model and the global term, evaluate, keep the best.
 
 run folder      recipe.yaml  metrics.jsonl  results.json  log.txt  model/  (the best model)
-                entities-dev.json  entities-test.json  (its predicted entities)
-                base/  term/  one folder a stage: best/, checkpoints/ while it runs, done.json after
+                entities-dev.json  entities-test.json
+                    gold, base and, if there is a global term, full: for each sentence [start, end, type]
+                base/  term/  a folder for each stage: best/, done.json and, during training, checkpoints/
 """
 
 from __future__ import annotations
@@ -13,24 +14,69 @@ import logging
 import random
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.logging import RichHandler
 
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.labels import Labels, Scheme
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.ner.metrics import TERM_SYSTEMS, Evaluation, evaluate_predictions
-from gspen_ner.ner.predictions import SentenceTagger
+from gspen_ner.ner.metrics import TERM_SYSTEMS, Evaluation, Spans, evaluate_predictions
+from gspen_ner.ner.predictions import Prediction, SentenceTagger
 from gspen_ner.ner.sources import read_source
-from gspen_ner.recipe import AnyRecipe, Experiment, expand
-from gspen_ner.runs.entities_file import SplitEntities
+from gspen_ner.recipe import AnyRecipe, Experiment, Section, expand
 from gspen_ner.terms import TERMS
 
 logger = logging.getLogger(__name__)
+Content = TypeVar("Content")
+
+
+def open_folder(recipe: Section, folder: Path, resume: bool) -> None:
+    """Create a run's folder and write its recipe, or check that the folder is a run of this recipe.
+
+    Raises:
+        ValueError: if the folder holds a run that is not to be resumed, or a run of another recipe.
+    """
+    file = folder / "recipe.yaml"
+    if file.exists():
+        if not resume:
+            raise ValueError(
+                f"{folder} holds a run already: continue it with --resume, or give another --output"
+            )
+        if file.read_text(encoding="utf-8") != recipe.as_yaml():
+            raise ValueError(f"{folder} is a run of another recipe (see {file}): resume it with that one")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no run: give another --output")
+    if resume:
+        raise ValueError(f"{folder} holds no run to resume")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(file, recipe.as_yaml())
+
+
+class _RunLog(logging.FileHandler):
+    """A log file that ignores write errors; a run on a full disk reports the files that matter."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        pass
+
+
+def write_log(file: Path, console: Console, package: str = "gspen_ner") -> None:
+    """Send log records of a package to the console and, with times, to the run's log file."""
+    log = logging.getLogger(package)
+    log.setLevel(logging.INFO)
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+    log_file = _RunLog(file, encoding="utf-8")
+    log_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(log_file)
+    log.addHandler(RichHandler(console=console, show_path=False, show_level=False, markup=False))
 
 
 @dataclass(frozen=True)
@@ -80,7 +126,7 @@ def _part(sentences: list[TaggedSentence], fraction: float, seed: int) -> list[T
 
 @dataclass(frozen=True)
 class Results:
-    """Evaluations of a run's best model, and the seconds of an epoch of each stage."""
+    """Evaluations of a run's best model, and the seconds per epoch of each stage."""
 
     seed: int
     system: str
@@ -89,23 +135,65 @@ class Results:
     test: Evaluation | None = None
 
 
-_RESULTS = TypeAdapter(Results)
-
-
 def read_results(file: Path) -> Results:
     """Return the results that a run has written as results.json.
 
     Raises:
         ValueError: if the file is missing or holds something else.
     """
+    return _read(file, Results, "the results of one run")
+
+
+@dataclass(frozen=True)
+class SplitEntities:
+    """Gold and predicted entities of every sentence of a split: comparing runs needs no model.
+
+    Args:
+        gold: gold entities.
+        base: entities that the base model predicts.
+        full: entities that the model predicts with its global term; None if it has none.
+    """
+
+    gold: Spans
+    base: Spans
+    full: Spans | None
+
+    @classmethod
+    def of(
+        cls, sentences: Sequence[TaggedSentence], predictions: Sequence[Prediction], has_term: bool
+    ) -> SplitEntities:
+        """Return the entities of sentences with gold tags and of their predictions."""
+        base, full = [p.base_spans for p in predictions], [p.spans for p in predictions]
+        return cls([sentence.spans for sentence in sentences], base, full if has_term else None)
+
+    def save(self, folder: Path, split: str) -> None:
+        """Write entities-SPLIT.json."""
+        write_whole(folder / f"entities-{split}.json", json.dumps(vars(self)) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path, split: str) -> SplitEntities:
+        """Return the entities of entities-SPLIT.json.
+
+        Raises:
+            ValueError: if the file is missing or holds something else.
+        """
+        file = folder / f"entities-{split}.json"
+        entities = _read(file, cls, "a file of entities")
+        if len({len(rows) for rows in (entities.gold, entities.base, entities.full or entities.gold)}) > 1:
+            raise ValueError(f"{file}: gold and predicted entities must be of the same sentences")
+        return entities
+
+
+def _read(file: Path, content: type[Content], expected: str) -> Content:
+    """Return the content of a JSON file that a finished run has written."""
     try:
-        return _RESULTS.validate_json(file.read_bytes())
+        return TypeAdapter(content).validate_json(file.read_bytes())
     except FileNotFoundError:
-        raise ValueError(f"{file}: no such file; is {file.parent} a finished run?") from None
+        raise ValueError(f"{file}: no such file; is {file.parent} a finished run of this version?") from None
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise ValueError(f"{file}: not the results of one run: {error.errors()[0]['msg']}") from None
+        raise ValueError(f"{file}: not {expected}: {error.errors()[0]['msg']}") from None
 
 
 class Run(ABC):
@@ -163,6 +251,6 @@ class Run(ABC):
 
     def _evaluate(self, tagger: SentenceTagger, split: str, sentences: list[TaggedSentence]) -> Evaluation:
         """Score the best model on a split, and write its predicted entities."""
-        predictions = tagger.tag([s.tokens for s in sentences], [s.document for s in sentences])
+        predictions = tagger.tag_sentences(sentences)
         SplitEntities.of(sentences, predictions, self.has_term).save(self.folder, split)
         return evaluate_predictions(sentences, predictions, self.has_term)

@@ -1,4 +1,4 @@
-"""The runs of a recipe: one run a seed, of which the worst are dropped, and the best of them."""
+"""The runs of a recipe: one for each seed; the worst may be dropped, the best model is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_run(recipe: AnyRecipe, folder: Path) -> Run:
-    """Return the run of a recipe in its host."""
+    """Return the run of a recipe, with the host that trains it."""
     if isinstance(recipe, FlairRecipe):
         from gspen_ner.runs.flair_run import FlairRun  # Flair is an extra, and slow to import
 
@@ -48,19 +48,15 @@ def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
             logger.info("trial %d of %d, seed %d", number, len(runs), run.recipe.seed)
         run.folder.mkdir(exist_ok=True)
         bases[run] = run.train_base()
-    dropped = sorted(runs, key=Run.base_f1)[:drop_worst] if drop_worst else []
-    for run in dropped:
+    for run in sorted(runs, key=Run.base_f1)[:drop_worst] if drop_worst else []:
         logger.info("seed %d is dropped: its base model is among the worst on dev", run.recipe.seed)
-    best = {
-        run: run.train_term(base) if run.has_term else base
-        for run, base in bases.items()
-        if run not in dropped
-    }
+        del bases[run]
+    best = {run: run.train_term(base) if run.has_term else base for run, base in bases.items()}
     return [run.finish(model) for run, model in best.items()] if is_main() else []
 
 
 def gather(folder: Path, runs: Sequence[Run], results: Sequence[Results]) -> None:
-    """Write the results of all trials, and the model that is best on dev, to the folder of the whole."""
+    """Write the results of all trials, and the model with the best F1 on dev, to the common folder."""
     best = max(results, key=lambda result: (result.dev.full or result.dev.base).score.f1)
     run = next(run for run in runs if run.recipe.seed == best.seed)
     write_folder(folder / "model", lambda new: shutil.copytree(run.folder / "model", new, dirs_exist_ok=True))

@@ -15,7 +15,7 @@ from rich.table import Table
 from gspen_ner.cli.shared import clear_errors, console, stop_with_hint
 from gspen_ner.components import Section
 from gspen_ner.recipe import load_settings
-from gspen_ner.runs.folder import open_folder, write_log
+from gspen_ner.runs.run import open_folder, write_log
 from recipes.studies.results import write_results
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gspen_ner.files import write_file, write_whole
-from gspen_ner.runs.over_seeds import OverSeeds
+from gspen_ner.runs.tables import OverSeeds
 from recipes.studies.results import Curve
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from gspen_ner.files import write_whole
-from gspen_ner.runs.over_seeds import OverSeeds
+from gspen_ner.runs.tables import OverSeeds
 
 Key = TypeVar("Key", bound=Hashable)
 SYSTEMS = {

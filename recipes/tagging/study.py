@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from gspen_ner.recipe import expand
-from gspen_ner.runs.over_seeds import OverSeeds
+from gspen_ner.runs.tables import OverSeeds
 from recipes.studies.command import Study
 from recipes.studies.data import SPLITS, StudyData
 from recipes.studies.generated import generate_rows

@@ -23,9 +23,8 @@ from gspen_ner.ner.files import read_tagged_file
 from gspen_ner.ner.plain_text import read_untagged
 from gspen_ner.ner.sources import read_source
 from gspen_ner.recipe import load_recipe
-from gspen_ner.report.ner.statistics import read_curves
-from gspen_ner.runs.entities_file import SplitEntities
-from gspen_ner.runs.run import read_results
+from gspen_ner.report.statistics import read_curves
+from gspen_ner.runs.run import SplitEntities, read_results
 from gspen_ner.scorers.vocabulary import Vocabulary, WordVectors
 from recipes.multilabel.arff import read_binary_arff, read_label_names
 from recipes.multilabel.files import read_bookmarks

@@ -9,8 +9,7 @@ import pytest
 from gspen_ner.labels import Span
 from gspen_ner.ner.intervals import paired_gain
 from gspen_ner.runs.comparison import best_on_dev, compare_runs
-from gspen_ner.runs.entities_file import SplitEntities
-from gspen_ner.runs.run import read_results
+from gspen_ner.runs.run import SplitEntities, read_results
 from tests.tiny import gspen_ner, train
 
 

@@ -6,7 +6,7 @@ import statistics
 import pytest
 from rich.console import Console
 
-from gspen_ner.runs.over_seeds import OverSeeds
+from gspen_ner.runs.tables import OverSeeds
 from recipes.ocr.inference_study import StudyCase, study_cases
 from recipes.ocr.report import accuracies, at_one_cell, inference_curves, ocr_tables
 from recipes.ocr.settings import OCRRecipe
