@@ -1,4 +1,4 @@
-"""Reading recipes: YAML files that are checked, built-in ones by name, and what extends what.
+"""Reading and checking recipes: YAML files, or built-in recipes by name, which may extend each other.
 
 A recipe may extend another (`extends: conll03_fast`), whose entries it then overrides one by one. `${NAME}`
 in a path stands for an environment variable.

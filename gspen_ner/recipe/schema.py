@@ -112,7 +112,22 @@ class TermTraining(Training):
     @model_validator(mode="before")
     @classmethod
     def _read_old_entries(cls, entries: Any) -> Any:
-        return read_old_scores(entries)
+        """Return entries of version 0.1 (dropout_draws, folds, fold_epochs, folds_of) as a score source."""
+        old = ("dropout_draws", "folds", "fold_epochs", "folds_of")
+        if not isinstance(entries, dict) or not entries.keys() & set(old):
+            return entries
+        new = dict(entries)
+        draws, folds, epochs, models_of = (new.pop(key, None) for key in old)
+        if draws and folds:
+            raise ValueError("give dropout_draws or folds, not both")
+        if models_of is not None and not folds:
+            raise ValueError("folds_of needs folds")
+        new["scores"] = {"name": "plain"}
+        if folds:
+            new["scores"] = {"name": "cross_fit", "folds": folds, "epochs": epochs, "models_of": models_of}
+        elif draws:
+            new["scores"] = {"name": "dropout_draws", "draws": draws}
+        return new
 
     @model_validator(mode="after")
     def _check(self) -> TermTraining:
@@ -124,25 +139,6 @@ def check_scores(scores: Any, freeze: str) -> None:
     """Refuse scores that are computed beforehand for a base model that still changes."""
     if freeze == "none" and scores.name != "plain":
         raise ValueError(f"scores: {scores.name} needs freeze: base")
-
-
-def read_old_scores(entries: Any) -> Any:
-    """Return entries of version 0.1 (dropout_draws, folds, fold_epochs, folds_of) as a score source."""
-    old = ("dropout_draws", "folds", "fold_epochs", "folds_of")
-    if not isinstance(entries, dict) or not entries.keys() & set(old):
-        return entries
-    new = dict(entries)
-    draws, folds, epochs, models_of = (new.pop(key, None) for key in old)
-    if draws and folds:
-        raise ValueError("give dropout_draws or folds, not both")
-    if models_of is not None and not folds:
-        raise ValueError("folds_of needs folds")
-    new["scores"] = {"name": "plain"}
-    if folds:
-        new["scores"] = {"name": "cross_fit", "folds": folds, "epochs": epochs, "models_of": models_of}
-    elif draws:
-        new["scores"] = {"name": "dropout_draws", "draws": draws}
-    return new
 
 
 class Inference(section_of(GSPENHead)):  # type: ignore[misc]
@@ -271,7 +267,7 @@ class TransformerRecipe(TrainedHere):
 
 
 def check_experiment(recipe: Experiment, system: str) -> None:
-    """Refuse entries that do not fit each other."""
+    """Refuse entries that contradict each other."""
     if system in ("spen", "gspen") and not recipe.terms:
         raise ValueError(f"terms: system {system} needs at least one")
     if recipe.drop_worst >= recipe.trials:

@@ -88,10 +88,9 @@ def make_app(
             raise HTTPException(503, "too many requests are waiting", {"Retry-After": "1"}) from None
         except TimeoutError:
             raise HTTPException(503, f"no answer within {seconds:g} s", {"Retry-After": "1"}) from None
-        rows = [RowSentence(0, s.tokens, s.starts, s.document) for s in located]
         sentences = [
-            answer(request.text, row, prediction, request.k_best)
-            for row, prediction in zip(rows, predictions, strict=True)
+            answer(request.text, RowSentence(0, *sentence), prediction, request.k_best)
+            for sentence, prediction in zip(located, predictions, strict=True)
         ]
         return TagResponse(sentences=sentences)
 

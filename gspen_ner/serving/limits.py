@@ -42,16 +42,16 @@ class Limits:
             async with asyncio.timeout(self.seconds):
                 body = await self._body(scope, receive)
         except TimeoutError:
-            refusal = _refusal(408, f"the request did not arrive within {self.seconds:g} s")
-            await refusal(scope, receive, send_with_headers)
-            return
+            status, detail = 408, f"the request did not arrive within {self.seconds:g} s"
         except _TooLargeError:
-            refusal = _refusal(413, f"the request is too large: {self.most_bytes} bytes at most")
-            await refusal(scope, receive, send_with_headers)
+            status, detail = 413, f"the request is too large: {self.most_bytes} bytes at most"
+        else:
+            if body is not None:  # None: the client disconnected
+                await self.app(scope, _replay(body, receive), send_with_headers)
             return
-        if body is None:  # the client disconnected
-            return
-        await self.app(scope, _replay(body, receive), send_with_headers)
+        # The connection is closed, so that the rest of the body is not awaited.
+        refusal = JSONResponse({"detail": detail}, status, {"connection": "close"})
+        await refusal(scope, receive, send_with_headers)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         announced = dict(scope["headers"]).get(b"content-length", b"0")
@@ -71,11 +71,6 @@ class Limits:
 
 class _TooLargeError(Exception):
     pass
-
-
-def _refusal(status: int, detail: str) -> JSONResponse:
-    """Return a response that closes the connection, so that the rest of the body is not awaited."""
-    return JSONResponse({"detail": detail}, status, {"connection": "close"})
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
