@@ -23,7 +23,12 @@ DOCUMENT_MARK = "-DOCSTART-"
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence with tags in strict BIO, and the number of its document."""
+    """A sentence with tags in strict BIO, and the number of its document.
+
+    Example:
+        >>> TaggedSentence(("Ann", "left"), ("B-PER", "O"), document=0).spans
+        [Span(start=0, end=1, type='PER')]
+    """
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]

@@ -177,6 +177,11 @@ class Evaluation:
     full: Assessment | None = None
     changes: Changes | None = None
 
+    @property
+    def assessments(self) -> list[Assessment]:
+        """The scores of the base model and, if it has a global term, of the full model."""
+        return [self.base] if self.full is None else [self.base, self.full]
+
 
 def evaluate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> Evaluation:
     """Score a tagger against gold tags and, if it has a global term, its base model too."""

@@ -84,8 +84,7 @@ class Statistics:
     @property
     def assessments(self) -> list[Assessment]:
         """The assessment of each system."""
-        full = self.evaluation.full
-        return [self.evaluation.base] if full is None else [self.evaluation.base, full]
+        return self.evaluation.assessments
 
     def scores(self, entity_type: str | None) -> list[Score]:
         """Return the score of each system on a type, or on all types for None."""

@@ -92,7 +92,7 @@ def _card_results(recipe: TrainedHere, results: Results) -> dict[str, Any]:
     scores = {}
     for split, evaluation in (("dev", results.dev), ("test", results.test)):
         if evaluation is not None:
-            micro = (evaluation.full or evaluation.base).score.micro
+            micro = evaluation.assessments[-1].score.micro
             scores[split] = {name: getattr(micro, name) for name in ("precision", "recall", "f1")}
     return {"data": sources, "scores": scores}
 

@@ -179,10 +179,7 @@ def _line(sentence: TaggedSentence, prediction: Prediction) -> Text:
 
 
 def _systems(evaluation: Evaluation, system: str) -> list[tuple[str, Assessment]]:
-    systems = [(BASE_NAMES[system], evaluation.base)]
-    if evaluation.full is not None:
-        systems.append((FULL_NAMES[system], evaluation.full))
-    return systems
+    return list(zip(system_names(system), evaluation.assessments, strict=True))
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -57,7 +57,7 @@ def train_runs(runs: Sequence[Run], drop_worst: int = 0) -> list[Results]:
 
 def gather(folder: Path, runs: Sequence[Run], results: Sequence[Results]) -> None:
     """Write the results of all trials, and the model with the best F1 on dev, to the common folder."""
-    best = max(results, key=lambda result: (result.dev.full or result.dev.base).score.f1)
+    best = max(results, key=lambda result: result.dev.assessments[-1].score.f1)
     run = next(run for run in runs if run.recipe.seed == best.seed)
     write_folder(folder / "model", lambda new: shutil.copytree(run.folder / "model", new, dirs_exist_ok=True))
     entries = [asdict(result) for result in results]
