@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -40,22 +40,19 @@ class Check:
 
 def check_all() -> list[Check]:
     """Run all checks; failures become results and are never raised."""
-    groups = (_versions, _requirements, _backends, _threads, _caches, _devices)
-    return [check for group in groups for check in _guarded(group)]
+    checks: list[Check] = []
+    for group in (_versions, _requirements, _backends, _threads, _caches, _devices):
+        try:
+            checks += list(group())
+        except Exception as error:  # a broken installation can raise anything
+            name = group.__name__.removeprefix("_")
+            checks.append(Check(name, name, "broken", f"{type(error).__name__}: {error}", needed=True))
+    return checks
 
 
 def healthy(checks: list[Check]) -> bool:
     """Return whether everything required is installed and works."""
     return not any(check.needed and check.status in ("missing", "broken") for check in checks)
-
-
-def _guarded(group: Callable[[], Iterator[Check]]) -> list[Check]:
-    """Return the checks of a group or, if they raise, one check that reports the exception."""
-    try:
-        return list(group())
-    except Exception as error:  # a broken installation can raise anything
-        name = group.__name__.removeprefix("_")
-        return [Check(name, name, "broken", f"{type(error).__name__}: {error}", needed=True)]
 
 
 def _versions() -> Iterator[Check]:

@@ -7,13 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gspen_ner.cli.shared import (
-    ConllTokenColumn,
-    Model,
-    OutputFile,
-    clear_errors,
-    write_output,
-)
+from gspen_ner.cli.shared import ConllTokenColumn, Model, OutputFile, clear_errors, write_output
 
 OutputFormat = Literal["conll", "jsonl", "html"]
 

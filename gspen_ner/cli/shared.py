@@ -182,13 +182,7 @@ def read_tagged(
 
 
 def check_gold(data: str, file: TaggedFile, types: Sequence[str]) -> None:
-    """Refuse gold data without sentences, and print what affects their evaluation.
-
-    Args:
-        data: name of the data as the user typed it.
-        file: the data.
-        types: entity types of the model.
-    """
+    """Refuse gold data without sentences; print repairs, and types that the model does not have."""
     if not file.sentences:
         raise ValueError(f"{data}: no sentences to evaluate on")
     if file.repaired:

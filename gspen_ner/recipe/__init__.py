@@ -2,14 +2,7 @@
 
 from gspen_ner.components import Section
 from gspen_ner.recipe.flair import FlairRecipe, FlairTraining
-from gspen_ner.recipe.loading import (
-    AnyRecipe,
-    expand,
-    find_recipe,
-    load_recipe,
-    load_settings,
-    recipe_names,
-)
+from gspen_ner.recipe.loading import AnyRecipe, expand, find_recipe, load_recipe, load_settings, recipe_names
 from gspen_ner.recipe.schema import (
     Experiment,
     Inference,

@@ -11,12 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 
 def explain(error: ValidationError, section: type[BaseModel]) -> Iterator[str]:
-    """Yield a line for each error; for an unknown key, with the most similar known one.
-
-    Args:
-        error: the error that checking the entries raised.
-        section: the section that the entries were checked against.
-    """
+    """Yield a line for each error in a section; for an unknown key, with the most similar known one."""
     known = sorted(set(_keys(section)))
     for entry in error.errors():
         path = ".".join(_path(entry["loc"], section))

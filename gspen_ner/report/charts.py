@@ -7,16 +7,7 @@ from collections.abc import Sequence
 
 from gspen_ner.ner.metrics import Changes
 from gspen_ner.report.statistics import Convergence, Curve, Statistics
-from gspen_ner.report.svg import (
-    Frame,
-    Point,
-    element,
-    labelled,
-    picture,
-    polyline,
-    round_ticks,
-    text,
-)
+from gspen_ner.report.svg import Frame, Point, element, labelled, picture, polyline, round_ticks, text
 
 WIDTH = 360
 _ROW_HEIGHT = 42

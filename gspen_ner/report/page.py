@@ -33,16 +33,7 @@ def report_page(
     sentences: Sequence[TaggedSentence],
     predictions: Sequence[Prediction],
 ) -> str:
-    """Return the page.
-
-    Args:
-        model: name of the model as the user typed it.
-        data: name of the data as the user typed it.
-        labels: labels of the tagger.
-        statistics: statistics of the predictions.
-        sentences: sentences with gold tags.
-        predictions: predictions for these sentences, with their workings.
-    """
+    """Return the page of predictions with their workings; model and data are named as the user typed them."""
     content = {
         "names": statistics.names,
         "types": statistics.types,

@@ -26,14 +26,7 @@ def sentence_entries(
     types: Sequence[str],
     has_term: bool,
 ) -> list[dict[str, Any]]:
-    """Return the entry of each sentence.
-
-    Args:
-        sentences: sentences with gold tags.
-        predictions: predictions for these sentences, with their workings.
-        types: all entity types; entries contain their indices.
-        has_term: whether the predictions are from a model with a global term.
-    """
+    """Return the entry of each sentence, with types by index; predictions must have their workings."""
     index = {name: number for number, name in enumerate(types)}
     return [
         _entry(sentence, prediction, index, has_term)

@@ -105,15 +105,7 @@ def measure(
     system: str,
     curves: list[Curve],
 ) -> Statistics:
-    """Return the statistics of predictions for the sentences of a file.
-
-    Args:
-        file: sentences with gold tags.
-        predictions: predictions for these sentences.
-        types: entity types of the tagger.
-        system: system of the tagger, such as `"gspen"`.
-        curves: learning curves of the tagger's training.
-    """
+    """Return the statistics of predictions for a file, by a tagger of these types and this system."""
     sentences = file.sentences
     gold = [sentence.spans for sentence in sentences]
     names = system_names(system)

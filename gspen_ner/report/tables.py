@@ -57,11 +57,7 @@ def related_table(statistics: Statistics) -> str:
     """Return the shares of tokens and of gold entities that each relation of a document term relates."""
     entities, tokens = max(statistics.scores(None)[0].support, 1), max(statistics.tokens, 1)
     rows = [
-        [
-            name.replace("_", " "),
-            f"{counts.tokens / tokens:.0%}",
-            f"{counts.entities / entities:.0%}",
-        ]
+        [name.replace("_", " "), f"{counts.tokens / tokens:.0%}", f"{counts.entities / entities:.0%}"]
         for name, counts in statistics.related.items()
     ]
     return table(["relation", "tokens", "entities"], rows)

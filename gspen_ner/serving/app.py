@@ -21,14 +21,7 @@ from gspen_ner.ner.plain_text import split_text
 from gspen_ner.ner.predictions import SentenceTagger
 from gspen_ner.serving.batching import Batcher, BusyError
 from gspen_ner.serving.limits import Limits
-from gspen_ner.serving.messages import (
-    MOST_CHARACTERS,
-    Health,
-    Problem,
-    TagRequest,
-    TagResponse,
-    answer,
-)
+from gspen_ner.serving.messages import MOST_CHARACTERS, Health, Problem, TagRequest, TagResponse, answer
 
 MOST_BYTES = 12 * MOST_CHARACTERS + 1024  # JSON can write a character as two escapes of six bytes
 PAGE = Path(__file__).parent / "page"
