@@ -152,7 +152,7 @@ class SentenceTagger(ABC):
     def tag_sentences(
         self, sentences: Sequence[TaggedSentence], k_best: int = 0, workings: bool = False
     ) -> list[Prediction]:
-        """Return the predictions for sentences as files hold them, whose tags are ignored; see `tag`."""
+        """Return the predictions for tagged sentences, whose tags are ignored; see `tag`."""
         tokens, documents = [s.tokens for s in sentences], [s.document for s in sentences]
         return self.tag(tokens, documents, k_best, workings)
 
