@@ -2,8 +2,8 @@
 
 timing         contests, peers, alternating runs, and the table of results
 chain          chain inference against `chain_peers`: other CRF libraries and a plain torch loop
-graph          message passing on a `graph_problem` against `graph_numpy` and `graph_pgmax`, which runs
-               `pgmax_script` in a separate interpreter
+graph          message passing on factor graphs against `graph_peers`, one of which runs `pgmax_script` in a
+               separate interpreter
 inference      one GSPEN inference against an encoder
 training       an epoch of GSPEN against its CRF, and of the CRF against pytorch-crf
 flair_taggers  the command `flair`

@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from gspen_ner.recipe import load_settings
 from gspen_ner.training import Examples, System, TensorTraining, Trained, fit
-from recipes.multilabel.settings import MultilabelRecipe
-from recipes.multilabel.study import read_rows
-from recipes.multilabel.systems import MultilabelSystems
-from recipes.ocr.settings import OCRRecipe
+from recipes.multilabel.study import MultilabelStudy
 from recipes.ocr.study import OCRStudy
-from recipes.studies.data import StudyData
-from recipes.studies.settings import StudyRecipe
+from recipes.studies.command import Study
 from recipes.studies.systems import StudySystems
-from recipes.tagging.settings import TaggingRecipe
-from recipes.tagging.study import read_images
-from recipes.tagging.systems import TaggingSystems
+from recipes.tagging.study import TaggingStudy
 
-Recipe = TypeVar("Recipe", bound=StudyRecipe)
 UPDATES = {"unary": 300, "struct": 100, "spen": 20, "nlstruct": 4, "gspen": 20}
 """Largest number of updates of each system before it is timed."""
 BY_MESSAGES = "Struct, message passing"
@@ -62,19 +55,14 @@ class Contestant:
 
 @dataclass(frozen=True)
 class TimedTask:
-    """A task of the table.
-
-    Attributes:
-        name: name of the task.
-        data: where its examples come from, for people to read.
-        rows: number of training examples of a whole epoch.
-        contestants: makes the systems, given a folder and the number of training examples to use.
-    """
+    """A task of the table, and the source of its examples."""
 
     name: str
     data: str
     rows: int
+    """Number of training examples of a whole epoch."""
     contestants: Callable[[Path, int], Iterator[Contestant]]
+    """Makes the systems, given a folder and the number of training examples to use."""
 
 
 def timed_tasks(runs: Path | None = None) -> Iterator[TimedTask]:
@@ -85,95 +73,69 @@ def timed_tasks(runs: Path | None = None) -> Iterator[TimedTask]:
             are timed.
     """
     letters = _real_data("chars74k", "chars74k_fnt_28x28.npz")
-    yield _task("OCR", "letters of Chars74k" if letters else "letters drawn from fonts", 1000, _ocr, runs)
-    source, rows = (
-        ("MIRFLICKR25k, tag features", 8006) if _real_data("mirflickr25k") else ("generated", 10_000)
-    )
-    yield _task("tagging", source, rows, _tagging, runs)
-    for name, rows in (("Bibtex", 3660), ("Bookmarks", 48_000)):
-        source = name if _real_data(name.lower()) else "generated"
-        yield _task(name, source, rows, partial(_multilabel, name.lower()), runs)
+    source = "letters of Chars74k" if letters else "letters drawn from fonts"
+    changes = ["alphas=[0.5]", "sizes=[ROWS]", "size=ROWS", f"data.dev={_DEV_ROWS}", f"data.test={_DEV_ROWS}"]
+    changes += [f"data.letters={letters}"] if letters else []
+    yield _task("OCR", source, 1000, OCRStudy, "ocr/ocr.yaml", changes, runs)
+
+    generated = f"data.rows=[ROWS,{_DEV_ROWS},{_DEV_ROWS}]"
+    source, rows, changes = "MIRFLICKR25k, tag features", 8006, ["scores.name=plain"]
+    if not _real_data("mirflickr25k"):
+        source, rows = "generated", 10_000
+        changes += ["data.name=generated", "data.features=1386", generated]
+    yield _task("tagging", source, rows, TaggingStudy, "tagging/tagging.yaml", changes, runs)
+
+    for name, rows, features, labels in (("Bibtex", 3660, 1836, 159), ("Bookmarks", 48_000, 2150, 208)):
+        source, changes = name, []
+        if not _real_data(name.lower()):
+            source, changes = "generated", ["data.format=generated", "data.folder=null", generated]
+            changes += [f"data.features={features}", f"data.labels={labels}"]
+        yield _task(name, source, rows, MultilabelStudy, f"multilabel/{name.lower()}.yaml", changes, runs)
 
 
 def _task(
-    name: str,
-    source: str,
-    rows: int,
-    systems: Callable[[Path | None, Path, int], StudySystems],
-    runs: Path | None,
+    name: str, source: str, rows: int, study: type[Study], file: str, changes: list[str], runs: Path | None
 ) -> TimedTask:
-    run = None if runs is None else runs / name.lower()
-    if run is not None and not (run / "results.json").exists():
-        run = None
-    others = ("SPEN", "GSPEN") if name in ("Bibtex", "Bookmarks") else ("SPEN", "NLStruct", "GSPEN")
-
-    def contestants(folder: Path, used: int) -> Iterator[Contestant]:
-        return _contestants(systems(run, folder, used), used, others)
-
-    return TimedTask(name, source if run is None else f"{source}, trained", rows, contestants)
+    """Return a task whose systems are those of its run, if there is one, or else of a changed recipe."""
+    run = runs and runs / name.lower()
+    if run and (run / "results.json").exists():
+        return TimedTask(name, f"{source}, trained", rows, partial(_of_run, study, run))
+    return TimedTask(name, source, rows, partial(_of_recipe, study, _RECIPES / file, changes))
 
 
-def _contestants(systems: StudySystems, rows: int, others: Sequence[str]) -> Iterator[Contestant]:
-    """Yield the systems, among them Struct with the paper's inference over pairs."""
+def _of_run(study: type[Study], run: Path, folder: Path, rows: int) -> Iterator[Contestant]:
+    recipe: Any = load_settings(run / "recipe.yaml", study.settings)
+    return _contestants(study(recipe, run).systems(recipe.seeds[0]), rows)
+
+
+def _of_recipe(
+    study: type[Study], file: Path, changes: list[str], folder: Path, rows: int
+) -> Iterator[Contestant]:
+    """Train the systems of a recipe for a few updates, with ROWS in the changes replaced by a number."""
+    recipe: Any = load_settings(file, study.settings, [c.replace("ROWS", str(rows)) for c in changes])
+    brief = {}
+    for system, updates in UPDATES.items():
+        training = getattr(recipe, system)
+        few = {"max_updates": min(updates, training.max_updates), "evaluate_every": _NEVER}
+        brief[system] = training.model_copy(update=few)
+    systems = study(recipe.model_copy(update=brief), folder).systems(recipe.seeds[0])
+    train, dev, test = systems.data.splits.values()
+    few_rows = {"train": train.first(rows), "dev": dev.first(_DEV_ROWS), "test": test.first(_DEV_ROWS)}
+    systems.data = replace(systems.data, **few_rows)
+    return _contestants(systems, rows)
+
+
+def _contestants(systems: StudySystems, rows: int) -> Iterator[Contestant]:
+    """Yield the systems that the paper timed, among them Struct with the paper's inference over pairs."""
     recipe, paper = systems.recipe, copy.copy(systems)
     messages = recipe.graph.model_copy(update={"inference": "messages"})
     paper.recipe = recipe.model_copy(update={"graph": messages})
     examples = systems.versions[0].first(rows)
     yield Contestant("Struct", systems.struct, examples, recipe.struct)
     yield Contestant(BY_MESSAGES, paper.struct, examples, recipe.struct)
-    for name in others:
+    for name in ("SPEN", "GSPEN") if recipe.task == "multilabel" else ("SPEN", "NLStruct", "GSPEN"):
         if (key := name.lower()) in recipe.systems:
             yield Contestant(name, getattr(systems, key), examples, getattr(recipe, key))
-
-
-def _ocr(run: Path | None, folder: Path, rows: int) -> StudySystems:
-    letters = _real_data("chars74k", "chars74k_fnt_28x28.npz")
-    changes = [f"data.dev={_DEV_ROWS}", f"data.test={_DEV_ROWS}", "alphas=[0.5]", f"size={rows}"]
-    changes += [f"sizes=[{rows}]", *([] if letters is None else [f"data.letters={letters}"])]
-    recipe = _recipe(OCRRecipe, "ocr/ocr.yaml", run, changes)
-    study = OCRStudy(recipe, run or folder)
-    return study.systems(study.data(recipe.alpha), recipe.alpha, recipe.size, recipe.seeds[0])
-
-
-def _tagging(run: Path | None, folder: Path, rows: int) -> StudySystems:
-    generated = ["data.name=generated", "data.features=1386", f"data.rows=[{rows},{_DEV_ROWS},{_DEV_ROWS}]"]
-    changes = ["scores.name=plain", *([] if _real_data("mirflickr25k") else generated)]
-    recipe = _recipe(TaggingRecipe, "tagging/tagging.yaml", run, changes)
-    return TaggingSystems(recipe, *_data_and_folder(read_images(recipe.data), recipe, run, folder, rows))
-
-
-def _multilabel(name: str, run: Path | None, folder: Path, rows: int) -> StudySystems:
-    features, labels = {"bibtex": (1836, 159), "bookmarks": (2150, 208)}[name]
-    generated = [
-        "data.format=generated", "data.folder=null", f"data.features={features}",
-        f"data.labels={labels}", f"data.rows=[{rows},{_DEV_ROWS},{_DEV_ROWS}]",
-    ]  # fmt: skip
-    changes = [] if _real_data(name) else generated
-    recipe = _recipe(MultilabelRecipe, f"multilabel/{name}.yaml", run, changes)
-    return MultilabelSystems(recipe, *_data_and_folder(read_rows(recipe.data), recipe, run, folder, rows))
-
-
-def _recipe(settings: type[Recipe], file: str, run: Path | None, changes: Sequence[str]) -> Recipe:
-    """Return the recipe of a run, or a study's recipe with few updates of each system."""
-    if run is not None:
-        return load_settings(run / "recipe.yaml", settings)
-    recipe = load_settings(_RECIPES / file, settings, changes)
-    brief = {}
-    for system, updates in UPDATES.items():
-        training = getattr(recipe, system)
-        few = {"max_updates": min(updates, training.max_updates), "evaluate_every": _NEVER}
-        brief[system] = training.model_copy(update=few)
-    return recipe.model_copy(update=brief)
-
-
-def _data_and_folder(
-    data: StudyData, recipe: StudyRecipe, run: Path | None, folder: Path, rows: int
-) -> tuple[StudyData, int, Path]:
-    """Return data, seed and folder of a run's systems, or of systems to be trained with few examples."""
-    if run is not None:
-        return data, recipe.seeds[0], run / f"seed-{recipe.seeds[0]}"
-    dev, test = data.dev.first(_DEV_ROWS), data.test.first(_DEV_ROWS)
-    return replace(data, train=data.train.first(rows), dev=dev, test=test), 1, folder
 
 
 def _real_data(*parts: str) -> Path | None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 from pathlib import Path
 
-from recipes.bench.graph_numpy import SUM_PRODUCT, NumpyLoop
-from recipes.bench.graph_pgmax import PGMax
-from recipes.bench.graph_problem import GraphProblem
+from recipes.bench.graph_peers import SUM_PRODUCT, GraphProblem, NumpyLoop, PGMax
 from recipes.bench.timing import Peer
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from rich.table import Table
 
 from recipes.bench.epochs import BY_MESSAGES, Contestant, TimedTask
-from recipes.bench.timing import make_table, take_rounds
+from recipes.bench.timing import take_rounds
 from recipes.bench.training import CRF_EPOCH, run_training
+from recipes.studies.results import make_table
 
 PAPER_SECONDS = {
     "OCR": {"Struct": 0.40, "SPEN": 0.60, "NLStruct": 68.56, "GSPEN": 8.41},
@@ -112,7 +113,7 @@ def as_table(rows: Sequence[EpochRow]) -> Table:
         for row in rows
     ]
     title = "an epoch of training, and as a multiple of Struct's"
-    return make_table(title, cells, text=("task", "data", "system"))
+    return make_table(title, cells, text=("task", "data", "system"), sections=True)
 
 
 def _ratio(value: float | None, paper: float | None) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from rich.table import Table
 
 from gspen_ner.ner.newswire import generate_newswire
-from recipes.bench.timing import make_table
+from recipes.studies.results import make_table
 
 NUMBER = re.compile(r"\d+\.\d+(?:e-?\d+)?")
 TEXTS = 64

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from gspen_ner.cli.shared import EngineName
 from gspen_ner.ner.newswire import generate_newswire
-from recipes.bench.timing import make_table
+from recipes.studies.results import make_table
 
 DOCUMENTS = 2000
 """Number of generated documents; larger corpora repeat them."""
@@ -103,7 +103,7 @@ def as_table(runs: list[TagRun]) -> Table:
                 "gain": f"{rate(same) / rate(single):.2f}" if last and single else "",
             }
         )
-    return make_table("tagging, one thread per worker", rows, text=("engine",))
+    return make_table("tagging, one thread per worker", rows, text=("engine",), sections=True)
 
 
 def rate(runs: list[TagRun]) -> float:

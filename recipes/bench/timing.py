@@ -16,6 +16,7 @@ from rich.table import Table
 from torch import Tensor
 
 from gspen_ner.parts import Parts
+from recipes.studies.results import make_table
 
 TURN_SECONDS = 0.01
 """Short calls are repeated for about this long in each turn, so that they are measured warm."""
@@ -187,27 +188,4 @@ def as_table(title: str, rows: Iterable[Row], targets: Targets) -> Table:
                 "target": "" if target is None else f"{target:g}x {verdict}",
             }
         )
-    return make_table(title, cells, text=("case", "what", "peer"))
-
-
-def make_table(title: str, rows: Sequence[Mapping[str, object]], text: Sequence[str] = ()) -> Table:
-    """Return a table; if its first column is text, rows with the same first cell form a section.
-
-    Args:
-        title: stands above the table.
-        rows: cells by header, the same headers in each row.
-        text: headers of left-justified columns; all others are right-justified.
-    """
-    table = Table(title=title, title_justify="left")
-    headers = list(rows[0])
-    for header in headers:
-        table.add_column(header, justify="left" if header in text else "right")
-    section = None
-    for row in rows:
-        first, *others = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values())
-        repeated = first == section and headers[0] in text
-        if not repeated and section is not None and headers[0] in text:
-            table.add_section()
-        table.add_row("" if repeated else first, *others)
-        section = first
-    return table
+    return make_table(title, cells, text=("case", "what", "peer"), sections=True)

@@ -31,18 +31,6 @@ _OFFSET = 0.045  # inches between the points of lines at equal x, so that all er
 _MOST_TICKS = 8
 
 
-def bar(value: float, numbers: OverSeeds, label: str) -> dict[str, Any]:
-    """Return the bar of a system.
-
-    Args:
-        value: length of the bar: mean or median of the numbers.
-        numbers: a number of each seed.
-        label: text behind the bar.
-    """
-    entries = {"value": value, "standard_deviation": numbers.deviation, "seeds": list(numbers.values)}
-    return {**entries, "label": label}
-
-
 def draw_lines(
     file: Path,
     title: str,
@@ -107,7 +95,7 @@ def _line(name: str, curve: Curve) -> dict[str, Any]:
 
 
 def draw_bars(
-    file: Path, title: str, x: str, bars: Mapping[str, Mapping[str, Any]], log: bool = False
+    file: Path, title: str, x: str, bars: Mapping[str, tuple[float, OverSeeds, str]], log: bool = False
 ) -> None:
     """Draw a bar for each system, with a point for each seed; nothing without any bar.
 
@@ -115,7 +103,7 @@ def draw_bars(
         file: path without suffix, of the picture and its numbers.
         title: title of the picture.
         x: label of the x axis.
-        bars: a `bar` for each system, from top to bottom.
+        bars: of each system, from top to bottom: length of the bar, a number of each seed, text behind it.
         log: whether the x axis is logarithmic.
     """
     if not bars:
@@ -129,19 +117,21 @@ def draw_bars(
     if log:
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter("{x:g}")
-    for name, numbers in bars.items():
-        value, deviation, seeds = numbers["value"], numbers["standard_deviation"], numbers["seeds"]
+    entries = []
+    for name, (value, numbers, label) in bars.items():
+        deviation, seeds = numbers.deviation, list(numbers.values)
         error = float("nan") if deviation is None else deviation
         panel.barh(name, value, xerr=error, capsize=3, color=SYSTEM_STYLES[name]["color"])
         panel.plot(seeds, [name] * len(seeds), ".", color="black", markersize=4)
         end = max(*seeds, value + (deviation or 0))
-        panel.annotate(numbers["label"], (end, name), (6, 0), textcoords="offset points", va="center")
+        panel.annotate(label, (end, name), (6, 0), textcoords="offset points", va="center")
+        entry = {"name": name, "value": value, "standard_deviation": deviation, "seeds": seeds}
+        entries.append({**entry, "label": label})
     panel.invert_yaxis()
     panel.margins(x=0.3 if log else 0.1)
     panel.grid(axis="x", color="#dddddd")
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-    entries = [{"name": name, **numbers} for name, numbers in bars.items()]
     write_picture(file, {"title": title, "x": x, "bars": entries}, figure)
 
 

@@ -10,9 +10,7 @@ import pytest
 
 from gspen_ner.polytopes import LocalPolytope, Tree
 from recipes.bench import graph
-from recipes.bench.graph_numpy import ConvexLoop, NumpyLoop, SumProductLoop
-from recipes.bench.graph_pgmax import PGMax
-from recipes.bench.graph_problem import GraphProblem
+from recipes.bench.graph_peers import ConvexLoop, GraphProblem, NumpyLoop, PGMax, SumProductLoop
 from recipes.bench.timing import run_contests
 
 LOOPS = GraphProblem("triangle with a tail", 4, 3, ((0, 1), (2, 1), (0, 2), (2, 3)), batch=3, sweeps=7)

@@ -14,7 +14,7 @@ from recipes.multilabel.metrics import best_threshold, example_f1
 from recipes.multilabel.settings import MultilabelRecipe
 from recipes.multilabel.systems import MultilabelSystems
 from recipes.studies import systems as study_systems
-from recipes.studies.generated import generate_rows
+from recipes.studies.data import generate_rows
 from tests.recipes.commands import load_study, run_command
 
 SYSTEMS = ["unary", "struct", "spen", "nlstruct", "gspen"]

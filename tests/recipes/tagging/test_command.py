@@ -14,10 +14,9 @@ from torch import nn
 from gspen_ner.training import SCORE_SOURCES, predictions
 from recipes.studies import systems as study_systems
 from recipes.tagging.__main__ import app
-from recipes.tagging.metrics import hamming
 from recipes.tagging.settings import TaggingRecipe
 from recipes.tagging.study import TaggingStudy
-from recipes.tagging.systems import TaggingSystems
+from recipes.tagging.systems import TaggingSystems, hamming
 from tests.helpers import killed_at, weights_of
 from tests.recipes.commands import load_study, run_command
 

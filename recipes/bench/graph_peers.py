@@ -1,20 +1,78 @@
-"""Message passing in plain numpy: loops over examples, nodes and edges."""
+"""A batch of examples on one factor graph of pairs, and peers that pass messages on it.
+
+NumpyLoop   plain numpy: loops over examples, nodes and edges
+PGMax       sum-product in JAX, run by `pgmax_script` in a separate interpreter
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from gspen_ner.graphs import CompiledGraph
-from gspen_ner.polytopes.tree import Tree
-from recipes.bench.graph_problem import GraphProblem
+from gspen_ner.graphs import CompiledGraph, FactorGraph
+from gspen_ner.parts import Parts
+from gspen_ner.polytopes import LocalPolytope, Tree
 from recipes.bench.timing import Contest, Peer, clock
 
 EXAMPLES, SWEEPS = 2, 5
-"""The part that is timed, and extrapolated to the whole batch."""
+"""The part that the numpy loop is timed on, and extrapolated to the whole batch."""
 SUM_PRODUCT = "sum-product"
+PGMAX_VERSION = "0.6.1"
+
+
+@dataclass(frozen=True)
+class GraphProblem:
+    """Examples with different random scores for all nodes and edges of the same graph."""
+
+    name: str
+    nodes: int
+    labels: int
+    edges: tuple[tuple[int, int], ...]
+    batch: int = 128
+    sweeps: int = 100
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def graph(self) -> CompiledGraph:
+        """The compiled graph."""
+        return FactorGraph.of_edges([self.labels] * self.nodes, self.edges).compile()
+
+    @cached_property
+    def scores(self) -> Parts:
+        """Scores of nodes `[B, N, L]` and edges `[B, E, L, L]`, float32."""
+        random = torch.Generator().manual_seed(0)
+        nodes = torch.randn(self.batch, self.nodes, self.labels, generator=random)
+        tables = torch.randn(self.batch, len(self.edges), self.labels, self.labels, generator=random)
+        return Parts(nodes, tables)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """The scores of nodes and edges for numpy."""
+        assert self.scores.edges is not None
+        return self.scores.nodes.numpy(), self.scores.edges.numpy()
+
+    @property
+    def all_sweeps(self) -> str:
+        """Name of the operation: all sweeps of message passing."""
+        return f"{self.sweeps} sweeps"
+
+    def local(self, sweeps: int | None = None) -> LocalPolytope:
+        """Return our polytope for any graph, which takes a fixed number of sweeps."""
+        return LocalPolytope(self.graph, "unit", max_sweeps=sweeps or self.sweeps, tolerance=0.0)
 
 
 class NumpyLoop(Peer[GraphProblem]):
@@ -29,17 +87,16 @@ class NumpyLoop(Peer[GraphProblem]):
         examples = list(zip(*(array[:EXAMPLES] for array in problem.arrays), strict=True))
         loops = [ConvexLoop(graph, *example) for example in examples]
 
-        def sweep() -> None:
+        def sweep(loops: list[ConvexLoop]) -> None:
             for loop in loops:
                 loop.sweep(SWEEPS)
 
         def beliefs() -> tuple[object, np.ndarray]:
             fresh = [ConvexLoop(graph, *example) for example in examples]
-            for loop in fresh:
-                loop.sweep(SWEEPS)
+            sweep(fresh)
             return problem.local(SWEEPS).sums(few)[1].nodes, np.stack([loop.beliefs() for loop in fresh])
 
-        sweeps = clock(sweep, scale * problem.sweeps / SWEEPS)
+        sweeps = clock(lambda: sweep(loops), scale * problem.sweeps / SWEEPS)
         ours = clock(lambda: polytope.sums(scores))
         yield Contest(problem.all_sweeps, self.name, ours, sweeps, beliefs, tolerance=1e-4)
         if not graph.is_forest:
@@ -149,3 +206,72 @@ def _logsumexp(values: np.ndarray, axis: int) -> np.ndarray:
         return np.logaddexp.reduce(values, axis)
     top = values.max(axis, keepdims=True)
     return np.log(np.exp(values - top).sum(axis)) + top.squeeze(axis)
+
+
+class PGMax(Peer[GraphProblem]):
+    """Loopy sum-product without damping, `vmap` over the batch.
+
+    On a graph with loops its objective (Bethe entropy) differs from ours, so beliefs are compared on trees
+    only, with `Tree`. One iteration updates all messages once, like one of our sweeps.
+
+    Args:
+        python: an interpreter that has PGMax; None is this one.
+    """
+
+    name = f"PGMax {PGMAX_VERSION}"
+
+    def __init__(self, python: Path | None = None) -> None:
+        self.python = python
+
+    def missing(self) -> str | None:
+        if self.python is None and find_spec("pgmax") is None:
+            return f"{self.name} is not installed here; name an interpreter that has it with --pgmax-python"
+        try:
+            for contest in self.contests(GraphProblem("pair", 2, 3, ((0, 1),), batch=2, sweeps=5)):
+                contest.check()
+        except (OSError, ValueError, AssertionError) as error:
+            return f"{self.name}: {error}"
+        return None
+
+    def contests(self, problem: GraphProblem) -> Generator[Contest]:
+        python, scores, polytope = self.python or Path(sys.executable), problem.scores, problem.local()
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
+            nodes, tables = problem.arrays
+            file, edges = Path(folder, "problem.npz"), np.array(problem.edges)
+            np.savez(file, nodes=nodes, tables=tables, edges=edges, iterations=problem.sweeps)
+            command = [str(python), str(Path(__file__).with_name("pgmax_script.py")), folder]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True)
+
+            def answer() -> dict[str, Any]:
+                """Return the next line of the script's output."""
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                if line:
+                    return json.loads(line)
+                process.wait()
+                errors.seek(0)
+                *_, last = ["ended without an error message", *errors.read().strip().splitlines()]
+                raise ValueError(f"{python}: {last}")
+
+            def run() -> float:
+                with suppress(BrokenPipeError):  # the missing answer is reported
+                    print("run", file=process.stdin, flush=True)
+                return float(answer()["seconds"])
+
+            def beliefs() -> tuple[Any, Any]:
+                theirs = np.load(Path(folder, "beliefs.npy"))
+                if not problem.graph.is_forest:
+                    return theirs, theirs
+                return Tree(problem.graph).sums(scores)[1].nodes, theirs
+
+            try:
+                installed = answer()["version"]
+                if installed != PGMAX_VERSION:
+                    raise ValueError(
+                        f"{python}: expected PGMax {PGMAX_VERSION}, but {installed} is installed"
+                    )
+                ours = clock(lambda: polytope.sums(scores))
+                yield Contest(problem.all_sweeps, self.name, ours, run, beliefs, tolerance=1e-3)
+            finally:
+                process.communicate()  # closes the script's input, which ends it
