@@ -47,21 +47,9 @@ def write_corpus(file: Path, sentences: int) -> None:
 
 
 def run_tagging(
-    model: str,
-    folder: Path,
-    sizes: list[int],
-    workers: list[int],
-    engines: list[EngineName],
+    model: str, folder: Path, sizes: list[int], workers: list[int], engines: list[EngineName]
 ) -> Iterator[TagRun]:
-    """Tag generated corpora of several sizes, each in a new process.
-
-    Args:
-        model: folder of a model or of a run.
-        folder: folder for corpora and outputs.
-        sizes: sentences of each corpus.
-        workers: numbers of workers.
-        engines: engines to measure.
-    """
+    """Tag generated corpora, each of a number of sentences, in a folder; each run is a new process."""
     for size in sizes:
         write_corpus(folder / f"{size}.jsonl", size)
     for engine, count, size in product(engines, workers, sizes):

@@ -42,7 +42,8 @@ def best_threshold(
         (0.205, 1.0)
     """
     _check(probabilities, labels)
-    grid = _thresholds()
+    small = 0.005 * 10 ** (-torch.arange(90, 0, -1, dtype=torch.float64) * 6.7 / 90)
+    grid = torch.cat([small, torch.arange(1, 200, dtype=torch.float64) / 200])
     gold = labels.bool().cpu()
     values = probabilities.detach().double().cpu().contiguous()
     passed = torch.bucketize(values, grid)  # number of thresholds below
@@ -53,11 +54,6 @@ def best_threshold(
     scores = _f1(right, predicted, gold.sum(1, keepdim=True)).mean(0).numpy()
     best = int(scores.argmax())
     return grid[best].item(), float(scores[best])
-
-
-def _thresholds() -> Tensor:
-    small = 0.005 * 10 ** (-torch.arange(90, 0, -1, dtype=torch.float64) * 6.7 / 90)
-    return torch.cat([small, torch.arange(1, 200, dtype=torch.float64) / 200])
 
 
 def _f1(right: Tensor, predicted: Tensor, gold: Tensor) -> Tensor:

@@ -49,10 +49,7 @@ class MultilabelSystems(StudySystems):
     """The systems of one seed.
 
     Args:
-        recipe: how each system is made and trained.
-        data: rows.
-        seed: seed of weights, dropout and the order of rows.
-        folder: gets a folder for each system.
+        recipe, data, seed, folder: as of `StudySystems`.
         chosen: results without the dev rows by system, if these are now among the training rows: thresholds
             and numbers of epochs are taken from there.
     """
@@ -130,8 +127,8 @@ class MultilabelSystems(StudySystems):
     def trained(self, name: str, make: Callable[[], System], settings: Any) -> System:
         """Return a trained system; after a refit, with as many epochs as dev has chosen."""
         if name in self.chosen:
-            rows, added = len(self.data.train), len(self.data.dev)
-            updates = self.chosen[name].updates * rows // (rows - added)
+            rows = len(self.data.train)
+            updates = self.chosen[name].updates * rows // (rows - len(self.data.dev))
             settings = settings.model_copy(update={"max_updates": updates, "evaluate_every": updates})
         return super().trained(name, make, settings)
 

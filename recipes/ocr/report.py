@@ -7,11 +7,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import torch
-from jaxtyping import UInt8
 from rich.table import Table
-from torch import Tensor
+from torch.nn.functional import pad
 
 from gspen_ner.training import Examples
 from recipes.ocr.inference_study import SOLVERS, STEP_SIZES, StudyCase
@@ -131,13 +128,7 @@ def _inference_table(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Table:
 
 
 def draw_pictures(recipe: OCRRecipe, results: Sequence[OCRResult], folder: Path) -> None:
-    """Draw accuracy by alpha and by size, times, and the study of inference, as far as there are results.
-
-    Args:
-        recipe: settings of the study.
-        results: results of all systems.
-        folder: gets NAME.png and NAME.json of each picture; older ones are replaced.
-    """
+    """Draw accuracy by alpha and by size, times, and the study of inference, as far as there are results."""
     words, alpha = f"{recipe.size} training words", f"background weight alpha = {recipe.alpha:g}"
     varied: tuple[tuple[Varied, str, str, str], ...] = (
         ("alpha", "background weight", "background weight alpha", words),
@@ -203,18 +194,12 @@ def draw_samples(by_alpha: Mapping[float, Examples], file: Path, rows: int = 3) 
     for column, (alpha, examples) in enumerate(by_alpha.items()):
         for row in range(rows):
             panel = panels[row, column]
-            strip = _strip(examples.inputs[row])
-            panel.imshow(strip, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            letters = pad(examples.inputs[row], (0, _GAP_BETWEEN_LETTERS), value=255)
+            strip = letters.transpose(0, 1).flatten(1)[:, :-_GAP_BETWEEN_LETTERS]
+            panel.imshow(strip.numpy(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             panel.set_axis_off()
             word = "".join(ascii_lowercase[label] for label in examples.labels[row].tolist())
             words.setdefault(f"{alpha:g}", []).append(word)
             panel.text(0.5, -0.06, word, transform=panel.transAxes, ha="center", va="top")
         panels[0, column].set_title(rf"$\alpha$ = {alpha:g}")
     write_picture(file, {"words by alpha": words}, figure)
-
-
-def _strip(letters: UInt8[Tensor, "5 28 28"]) -> UInt8[np.ndarray, "28 columns"]:
-    """Return the letters of a word side by side."""
-    gap = letters.new_full((letters.shape[1], _GAP_BETWEEN_LETTERS), 255)
-    parts = [part for letter in letters for part in (letter, gap)]
-    return torch.cat(parts[:-1], dim=1).numpy()

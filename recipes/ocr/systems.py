@@ -48,12 +48,9 @@ class OCRSystems(StudySystems):
     """The systems of one alpha, training size and seed.
 
     Args:
-        recipe: how each system is made and trained.
-        data: words, all with the same alpha.
-        alpha: weight of the background.
+        recipe, data, seed, folder: as of `StudySystems`.
+        alpha: weight of the background in the data.
         size: number of training words that are used.
-        seed: seed of weights, dropout and the order of examples.
-        folder: gets a folder for each system.
     """
 
     result_class = OCRResult

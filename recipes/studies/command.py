@@ -24,12 +24,7 @@ from recipes.studies.systems import StudySystems
 
 
 class Study(ABC):
-    """A study in its folder. Its data is read when it is made, so that errors come first.
-
-    Args:
-        recipe: settings.
-        folder: folder of the run.
-    """
+    """A study in the folder of its run. Its data is read when it is made, so that errors come first."""
 
     settings: ClassVar[type[Section]]
     """What its recipes may say."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64, Shaped
+from jaxtyping import Bool, Float64
 
 from gspen_ner.training import Examples
 
@@ -73,79 +73,55 @@ def generate_rows(
         raise ValueError(f"expected positive numbers of rows of train, dev and test, got {rows}")
     if features < 1 or labels < 3:
         raise ValueError(f"expected 1 feature and 3 labels or more, got {features} and {labels}")
-    world = _world(features, labels, np.random.default_rng((seed, len(rows))))
-    train, dev, test = (_generate(world, count, (seed, number)) for number, count in enumerate(rows))
+    world = _World(features, labels, np.random.default_rng((seed, len(rows))))
+    train, dev, test = (world.generate(count, (seed, number)) for number, count in enumerate(rows))
     names = tuple(f"label {number}" for number in range(labels))
     return StudyData(train, dev, test, names, f"generated, seed {seed}")
 
 
-@dataclass(frozen=True, eq=False)
 class _World:
-    """The distribution of generated examples.
+    """The distribution of generated examples."""
 
-    Attributes:
-        topic: topic of each label; -1 for label 0.
-        topic_rate: probability of each topic.
-        common_rate: probability of label 0 given each topic.
-        appeal: logarithm of the weight of a label within its topic.
-        absent: logarithm of the probability that a feature is zero without any label.
-        effect: what a label adds to that.
-    """
+    def __init__(self, features: int, labels: int, random: np.random.Generator) -> None:
+        topics = max(1, (labels - 1) // 5)
+        self.topic = np.arange(-1, labels - 1) % topics  # of each label; -1 of label 0
+        self.topic[0] = -1
+        rate = 1 / np.arange(3, topics + 3) ** 0.7
+        self.topic_rate = rate / rate.sum()
+        self.common_rate = np.resize([0.9, 0.3, 0.6], topics)  # of label 0 given each topic
+        self.appeal = -0.5 * np.log1p(np.arange(labels) // topics)  # log weight of a label within its topic
+        own, shared = max(2, features // 60), max(1, features // 100)
+        shared_features = random.integers(features, size=(topics, shared))
+        # What each label adds to the log probability that a feature is zero.
+        self.effect = np.zeros((labels, features), dtype=np.float32)
+        for label in range(labels):
+            self.effect[label, random.integers(features, size=own)] = np.log(1 - 0.4)
+            if label:
+                self.effect[label, shared_features[self.topic[label]]] = np.log(1 - 0.3)
+        noise = random.permutation(0.5 / np.arange(1, features + 1) ** 0.6 + 0.01)  # few are frequent
+        self.absent = np.log1p(-noise).astype(np.float32)  # that log probability without any label
 
-    topic: Int64[np.ndarray, " labels"]
-    topic_rate: Float64[np.ndarray, " topics"]
-    common_rate: Float64[np.ndarray, " topics"]
-    appeal: Float64[np.ndarray, " labels"]
-    absent: Float32[np.ndarray, " features"]
-    effect: Float32[np.ndarray, "labels features"]
+    def generate(self, count: int, seed: tuple[int, int]) -> Examples:
+        """Return the first examples of a seed."""
+        features = torch.empty((count, len(self.absent)), dtype=torch.uint8)
+        labels = torch.empty((count, len(self.topic)), dtype=torch.int64)
+        label_draws, feature_draws = (np.random.default_rng((*seed, stream)) for stream in range(2))
+        for start in range(0, count, _CHUNK):
+            kept = min(_CHUNK, count - start)  # whole chunks are drawn: rows do not depend on count
+            chosen = self._labels(label_draws.random((_CHUNK, 3 + len(self.topic))))
+            absent = np.exp(self.absent + chosen.astype(np.float32) @ self.effect)
+            present = feature_draws.random(absent.shape, dtype=np.float32) >= absent
+            features[start : start + kept] = torch.from_numpy(present[:kept])
+            labels[start : start + kept] = torch.from_numpy(chosen[:kept])
+        return Examples(features, labels)
 
-
-def _world(features: int, labels: int, random: np.random.Generator) -> _World:
-    topics = max(1, (labels - 1) // 5)
-    topic = np.arange(-1, labels - 1) % topics
-    topic[0] = -1
-    rate = 1 / np.arange(3, topics + 3) ** 0.7
-    own, shared = max(2, features // 60), max(1, features // 100)
-    shared_features = random.integers(features, size=(topics, shared))
-    effect = np.zeros((labels, features), dtype=np.float32)
-    for label in range(labels):
-        effect[label, random.integers(features, size=own)] = np.log(1 - 0.4)
-        if label:
-            effect[label, shared_features[topic[label]]] = np.log(1 - 0.3)
-    noise = random.permutation(0.5 / np.arange(1, features + 1) ** 0.6 + 0.01)  # like words, few are frequent
-    return _World(
-        topic,
-        rate / rate.sum(),
-        np.resize([0.9, 0.3, 0.6], topics),
-        -0.5 * np.log1p(np.arange(labels) // topics),
-        np.log1p(-noise).astype(np.float32),
-        effect,
-    )
-
-
-def _generate(world: _World, count: int, seed: tuple[int, int]) -> Examples:
-    features = torch.empty((count, len(world.absent)), dtype=torch.uint8)
-    labels = torch.empty((count, len(world.topic)), dtype=torch.int64)
-    label_draws, feature_draws = (np.random.default_rng((*seed, stream)) for stream in range(2))
-    for start in range(0, count, _CHUNK):
-        kept = min(_CHUNK, count - start)  # whole chunks are drawn: rows do not depend on count
-        chosen = _draw_labels(world, label_draws.random((_CHUNK, 3 + len(world.topic))))
-        absent = np.exp(world.absent + chosen.astype(np.float32) @ world.effect)
-        present = feature_draws.random(absent.shape, dtype=np.float32) >= absent
-        features[start : start + kept] = torch.from_numpy(present[:kept])
-        labels[start : start + kept] = torch.from_numpy(chosen[:kept])
-    return Examples(features, labels)
-
-
-def _draw_labels(
-    world: _World, draws: Float64[np.ndarray, "examples draws"]
-) -> Shaped[np.ndarray, "examples labels"]:
-    """Draw the labels of examples: one to three of a topic, and label 0."""
-    topics = np.searchsorted(world.topic_rate.cumsum()[:-1], draws[:, 0], side="right")
-    wanted = 1 + (draws[:, 1] < 0.65).astype(int) + (draws[:, 1] < 0.25)
-    keys = world.appeal - np.log(-np.log(np.maximum(draws[:, 3:], 1e-300)))
-    keys[world.topic != topics[:, None]] = -np.inf
-    cut = -np.sort(-keys, axis=1)[np.arange(len(keys)), wanted - 1]
-    chosen = (keys >= cut[:, None]) & (keys > -np.inf)
-    chosen[:, 0] = draws[:, 2] < world.common_rate[topics]
-    return chosen
+    def _labels(self, draws: Float64[np.ndarray, "rows draws"]) -> Bool[np.ndarray, "rows labels"]:
+        """Draw the labels of examples: one to three of a topic, and label 0."""
+        topics = np.searchsorted(self.topic_rate.cumsum()[:-1], draws[:, 0], side="right")
+        wanted = 1 + (draws[:, 1] < 0.65).astype(int) + (draws[:, 1] < 0.25)
+        keys = self.appeal - np.log(-np.log(np.maximum(draws[:, 3:], 1e-300)))
+        keys[self.topic != topics[:, None]] = -np.inf
+        cut = -np.sort(-keys, axis=1)[np.arange(len(keys)), wanted - 1]
+        chosen = (keys >= cut[:, None]) & (keys > -np.inf)
+        chosen[:, 0] = draws[:, 2] < self.common_rate[topics]
+        return chosen

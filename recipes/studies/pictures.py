@@ -6,7 +6,7 @@ FILE.json    lines: title, x, y, panels {title: [line]}; bars: title, x, bars
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +66,14 @@ def draw_lines(
     handles: dict[str, Any] = {}
     drawn_panels = figure.subplots(1, len(panels), squeeze=False, sharey=share_y)[0]
     for panel, (panel_title, curves) in zip(drawn_panels, panels.items(), strict=True):
-        panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1])
-        _mark_points(panel, sorted({x for curve in curves.values() for x in curve}), log)
+        panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1], xscale="log" if log else "linear")
+        points = sorted({x for curve in curves.values() for x in curve})
+        if len(points) <= _MOST_TICKS:
+            panel.set_xticks(points, [f"{point:g}" for point in points])
+            panel.set_xticks([], minor=True)
+        panel.margins(x=0.1)
+        panel.grid(axis="y", color="#dddddd")
+        panel.spines[["top", "right"]].set_visible(False)
         for position, (name, curve) in enumerate(curves.items()):
             handles[name] = _draw_line(panel, curve, styles[name])
             inches = _OFFSET * (position - (len(curves) - 1) / 2)
@@ -136,27 +142,9 @@ def draw_bars(
 
 
 def write_picture(file: Path, numbers: Any, figure: Figure) -> None:
-    """Write FILE.png and FILE.json, each atomically.
-
-    Args:
-        file: path without suffix.
-        numbers: the numbers that the picture shows.
-        figure: the picture.
-    """
+    """Write a figure as FILE.png and the numbers that it shows as FILE.json, each atomically."""
     write_whole(file.with_suffix(".json"), json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
     write_file(file.with_suffix(".png"), lambda new: figure.savefig(new, format="png", dpi=150))
-
-
-def _mark_points(panel: Axes, points: Sequence[float], log: bool) -> None:
-    """Set ticks at the points, if they are few."""
-    if log:
-        panel.set_xscale("log")
-    if len(points) <= _MOST_TICKS:
-        panel.set_xticks(points, [f"{point:g}" for point in points])
-        panel.set_xticks([], minor=True)
-    panel.margins(x=0.1)
-    panel.grid(axis="y", color="#dddddd")
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_line(panel: Axes, curve: Curve, style: Style) -> Any:
