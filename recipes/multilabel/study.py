@@ -61,25 +61,14 @@ class MultilabelStudy(Study):
             yield from results
 
     def report(self, results: Sequence[MultilabelResult], figures: Path) -> Iterable[Table]:
-        source = self.recipe.data.format
-        draw_f1(source, results, figures)
-        return [multilabel_table(results, source)]
-
-
-def multilabel_table(results: Sequence[MultilabelResult], source: str) -> Table:
-    """Return F1 on dev and test, and costs of training."""
-    columns = {"dev F1": seeds_column("dev_f1"), "test F1": seeds_column("test_f1")}
-    if all(result.refitted_f1 is not None for result in results):
-        columns["test F1, refitted"] = seeds_column("refitted_f1")
-    columns["threshold"] = lambda group: f"{over_seeds(group, 'threshold').median:.2g}"
-    columns |= cost_columns(results)
-    columns["inference steps"] = term_column("inference_steps")
-    note = seeds_note([over_seeds(by_system(results)["Unary"], "test_f1")])
-    return systems_table(f"{source}: F1 averaged over examples (%, {note})", results, columns)
-
-
-def draw_f1(source: str, results: Sequence[MultilabelResult], folder: Path) -> None:
-    """Draw f1.png: the F1 of each system on test."""
-    f1s = {name: over_seeds(group, "test_f1") for name, group in by_system(results).items()}
-    bars = {name: (f1.mean, f1, f"{f1.mean:.1f}") for name, f1 in f1s.items()}
-    draw_bars(folder / "f1", f"{source}: test F1 averaged over examples", "test F1 (%)", bars)
+        source, note = self.recipe.data.format, seeds_note(len(self.recipe.seeds))
+        f1s = {name: over_seeds(group, "test_f1") for name, group in by_system(results).items()}
+        bars = {name: (f1.mean, f1, f"{f1.mean:.1f}") for name, f1 in f1s.items()}
+        draw_bars(figures / "f1", f"{source}: test F1 averaged over examples", "test F1 (%)", bars)
+        columns = {"dev F1": seeds_column("dev_f1"), "test F1": seeds_column("test_f1")}
+        if self.recipe.refit:
+            columns["test F1, refitted"] = seeds_column("refitted_f1")
+        columns["threshold"] = lambda group: f"{over_seeds(group, 'threshold').median:.2g}"
+        columns |= cost_columns(results)
+        columns["inference steps"] = term_column("inference_steps")
+        return [systems_table(f"{source}: F1 averaged over examples (%, {note})", results, columns)]

@@ -151,7 +151,8 @@ def _draw_times(results: Sequence[OCRResult], fixed: str, folder: Path) -> None:
         seconds, ratio = over_seeds(group, "seconds_an_epoch"), times_struct(results, group)
         times = "" if ratio is None else f"  ({ratio:.1f} times Struct)"
         bars[name] = (seconds.median, seconds, f"{seconds.median:.3g} s{times}")
-    note = seeds_note((seconds for _, seconds, _ in bars.values()), "median")
+    seeds = max((len(seconds.values) for _, seconds, _ in bars.values()), default=0)
+    note = seeds_note(seeds, "median")
     title = f"OCR: training time\n({fixed}; {note})"
     draw_bars(folder / "seconds_an_epoch", title, "seconds an epoch", bars, log=True)
 
@@ -172,7 +173,8 @@ def _draw_inference(results: Sequence[OCRResult], fixed: str, folder: Path) -> N
 
 
 def _note(curves: dict[str, Curve] | dict[StudyCase, Curve]) -> str:
-    return seeds_note(point for curve in curves.values() for point in curve.values())
+    numbers = [len(point.values) for curve in curves.values() for point in curve.values()]
+    return seeds_note(max(numbers, default=0))
 
 
 def draw_samples(by_alpha: Mapping[float, Examples], file: Path, rows: int = 3) -> None:

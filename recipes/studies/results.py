@@ -51,9 +51,8 @@ def curve(results: Sequence[Any], x: Callable[[Any], float], measure: str) -> Cu
     return {point: over_seeds(points[point], measure) for point in sorted(points)}
 
 
-def seeds_note(numbers: Iterable[OverSeeds], average: str = "mean") -> str:
+def seeds_note(seeds: int, average: str = "mean") -> str:
     """Return how numbers over seeds are shown, in words."""
-    seeds = max((len(number.values) for number in numbers), default=0)
     return f"{average} ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
 
 

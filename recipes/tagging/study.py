@@ -5,7 +5,7 @@ run folder      seed-S/SYSTEM/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -61,29 +61,20 @@ class TaggingStudy(Study):
         )
 
     def report(self, results: Sequence[TaggingResult], figures: Path) -> Iterable[Table]:
-        draw_curves(self.data.source, results, figures)
-        return [tagging_table(results, self.data.source)]
+        title = f"{self.data.source}: wrong tags of an image ({seeds_note(len(self.recipe.seeds))})"
+        draw_curves(title, by_system(results), figures)
+        columns = {split: seeds_column(f"{split}_loss", decimals=3) for split in SPLITS}
+        columns |= cost_columns(results, decimals=2)
+        columns["steps, training"] = term_column("inference_steps")
+        columns["steps, test"] = term_column("test_steps")
+        return [systems_table(title, results, columns)]
 
 
-def tagging_table(results: Sequence[TaggingResult], source: str) -> Table:
-    """Return wrong tags of an image, costs of training, and inference steps."""
-    columns = {split: seeds_column(f"{split}_loss", decimals=3) for split in SPLITS}
-    columns |= cost_columns(results, decimals=2)
-    columns["steps, training"] = term_column("inference_steps")
-    columns["steps, test"] = term_column("test_steps")
-    return systems_table(f"{source}: wrong tags of an image ({_note(results)})", results, columns)
-
-
-def _note(results: Sequence[TaggingResult]) -> str:
-    return seeds_note([over_seeds(by_system(results)["Unary"], "test_loss")])
-
-
-def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> None:
+def draw_curves(title: str, systems: Mapping[str, Sequence[TaggingResult]], folder: Path) -> None:
     """Draw curves.png: wrong tags of an image on train, dev and test by epoch.
 
     Unary, whose first epochs would leave no room for the others, is a line at its final loss.
     """
-    systems = by_system(results)
     panels = {}
     for split, panel in _PANELS.items():
         curves = {name: _loss_by_epoch(group, split) for name, group in systems.items() if name != "Unary"}
@@ -96,7 +87,6 @@ def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> 
         for name in WITH_TERM
         if name in systems
     }
-    title = f"{source}: wrong tags of an image ({_note(results)})"
     styles = {name: {**style, "marker": "."} for name, style in SYSTEM_STYLES.items()}
     styles["Unary"] = {"color": SYSTEM_STYLES["Unary"]["color"], "linestyle": "--"}
     axes, more = ("epoch", "wrong tags of an image"), {"inference steps": steps}
