@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from recipes.studies.data import check_shapes
+
 
 def example_f1(
     probabilities: Shaped[Tensor, "examples labels"],
@@ -62,11 +64,7 @@ def _f1(right: Tensor, predicted: Tensor, gold: Tensor) -> Tensor:
 
 
 def _check(probabilities: Tensor, labels: Tensor) -> None:
-    if probabilities.shape != labels.shape or labels.ndim != 2 or not labels.numel():
-        raise ValueError(
-            f"expected probabilities and labels as [examples, labels], "
-            f"got {tuple(probabilities.shape)} and {tuple(labels.shape)}"
-        )
+    check_shapes("probabilities and labels as [examples, labels]", probabilities, labels)
     if probabilities.isnan().any():
         raise ValueError("expected probabilities, got NaN")
     if not ((labels == 0) | (labels == 1)).all():

@@ -72,15 +72,14 @@ class MultilabelSystems(StudySystems):
     @cached_property
     def gspen(self) -> System:
         """GSPEN: pairs and the SPEN's term, one of which learns."""
-        settings, spen = self.recipe.gspen, self.spen
-        struct = self.struct if settings.learns == "term" else None
+        settings = self.recipe.gspen
+        _ = self.spen  # trained before the GSPEN draws random numbers
+        if settings.learns == "term":
+            return self.with_term("gspen", settings, self.struct)
 
         def make() -> System:
-            head = self.make_term("region_mlp", settings, settings.inference, False)
-            head.get_submodule("term").load_state_dict(spen.get_submodule("head.term").state_dict())
-            if struct is None:
-                return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
-            return self.on_top(self.over_graph, struct.get_submodule("scorer.pairs"), head, "scorer.pairs")
+            head = self.make_term("region_mlp", settings, settings.inference, True)
+            return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
 
         return self.trained("gspen", make, settings)
 
@@ -89,9 +88,13 @@ class MultilabelSystems(StudySystems):
         return PairNet(features, len(self.graph.edges), **options_for(PairNet, settings))
 
     def make_term(self, name: str, options: Section, inference: Any, with_edges: bool) -> GSPENHead:
-        """Return a new term; the term of a GSPEN is a SPEN's, which reads no pairs."""
-        options = self.recipe.spen if name == "region_mlp" else options
-        return super().make_term(name, options, inference, with_edges)
+        """Return a new term; the term of a GSPEN is the trained SPEN's, which reads no pairs."""
+        if name != "region_mlp":
+            return super().make_term(name, options, inference, with_edges)
+        head = super().make_term(name, self.recipe.spen, inference, False)
+        if with_edges:
+            head.get_submodule("term").load_state_dict(self.spen.get_submodule("head.term").state_dict())
+        return head
 
     def on_top(
         self,

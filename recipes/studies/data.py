@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
+from torch import Tensor
 
 from gspen_ner.training import Examples
 
@@ -47,6 +48,12 @@ class StudyData:
             torch.cat([getattr(self.train, part), getattr(self.dev, part)]) for part in ("inputs", "labels")
         )
         return replace(self, train=Examples(inputs, labels))
+
+
+def check_shapes(expected: str, predicted: Tensor, labels: Tensor) -> None:
+    """Refuse predictions and labels that are no tables of one shape, with what was expected."""
+    if predicted.shape != labels.shape or labels.ndim != 2 or not labels.numel():
+        raise ValueError(f"expected {expected}, got {tuple(predicted.shape)} and {tuple(labels.shape)}")
 
 
 def generate_rows(

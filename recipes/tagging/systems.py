@@ -18,7 +18,7 @@ from torch import Tensor
 from gspen_ner.polytopes import LocalPolytope, Polytope
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
-from recipes.studies.data import StudyData
+from recipes.studies.data import StudyData, check_shapes
 from recipes.studies.systems import Graph, StudySystems, SystemResult
 from recipes.tagging.settings import TaggingRecipe
 
@@ -69,7 +69,7 @@ class TaggingSystems(StudySystems):
         return {"test_steps": steps, **losses, "curve": curve}
 
 
-def hamming(predictions: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "images tags"]) -> float:
+def hamming(predicted: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "images tags"]) -> float:
     """Return the mean number of wrong tags of an image, missing or too many.
 
     Example:
@@ -77,12 +77,8 @@ def hamming(predictions: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "
         >>> hamming(torch.tensor([[1, 0, 1], [0, 0, 0]]), torch.tensor([[1, 1, 0], [0, 0, 1]]))
         1.5
     """
-    if predictions.shape != labels.shape or labels.ndim != 2 or not labels.numel():
-        raise ValueError(
-            f"expected predictions and labels as [images, tags], "
-            f"got {tuple(predictions.shape)} and {tuple(labels.shape)}"
-        )
-    for name, values in (("predictions", predictions), ("labels", labels)):
+    check_shapes("predictions and labels as [images, tags]", predicted, labels)
+    for name, values in (("predictions", predicted), ("labels", labels)):
         if not ((values == 0) | (values == 1)).all():
             raise ValueError(f"expected {name} that are 0 or 1, got others")
-    return (predictions.bool() != labels.bool()).sum(1).double().mean().item()
+    return (predicted.bool() != labels.bool()).sum(1).double().mean().item()
