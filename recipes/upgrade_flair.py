@@ -29,9 +29,14 @@ def main(
     if not isinstance(recipe, FlairRecipe) or recipe.data.test is None:
         raise ValueError(f"{run}: expected the run of a recipe with host: flair and test data")
     splits = {name: Path(expand(getattr(recipe.data, name))) for name in ("train", "dev", "test")}
-    files = {f"{name}_file": file.name for name, file in splits.items()}
-    columns, folder = {0: "text", 3: "ner"}, splits["train"].parent
-    corpus = ColumnCorpus(folder, columns, **files, document_separator_token="-DOCSTART-")
+    corpus = ColumnCorpus(
+        splits["train"].parent,
+        {0: "text", 3: "ner"},
+        train_file=splits["train"].name,
+        dev_file=splits["dev"].name,
+        test_file=splits["test"].name,
+        document_separator_token="-DOCSTART-",
+    )
     base = SequenceTagger.load(run / "base" / "best" / "model.pt")
     inference = recipe.inference.model_dump()
     upgraded = train_term(

@@ -97,11 +97,7 @@ class MultilabelSystems(StudySystems):
         return head
 
     def on_top(
-        self,
-        polytope: Callable[[int], Polytope],
-        pairs: nn.Module | None = None,
-        head: GSPENHead | None = None,
-        *frozen: str,
+        self, polytope: Callable[[int], Polytope], pairs: nn.Module | None, head: GSPENHead, *frozen: str
     ) -> System:
         """Return a system that scores features itself, by the frozen Unary."""
         system = System(GraphScorer(polytope, self.unary.get_submodule("scorer.nodes"), pairs), head)

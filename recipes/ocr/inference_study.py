@@ -57,6 +57,6 @@ class StudyCase:
 def study_cases(max_steps: Sequence[int], inference: Inference) -> Iterator[tuple[str, str, Inference]]:
     """Yield name, base and inference of each GSPEN of the study."""
     bases = ("struct", "struct_without_entropy")
-    for *choices, steps in product(bases, SOLVERS, (True, False), STEP_SIZES, max_steps):
-        case = StudyCase(*choices)
-        yield case.name(steps), case.base, case.inference(inference, steps)
+    for base, solver, entropy, steps, count in product(bases, SOLVERS, (True, False), STEP_SIZES, max_steps):
+        case = StudyCase(base, solver, entropy, steps)
+        yield case.name(count), base, case.inference(inference, count)

@@ -230,11 +230,7 @@ class StudySystems(ABC):
         return make_head([entry], inference.model_dump(), **sizes)
 
     def on_top(
-        self,
-        polytope: Callable[[int], Polytope],
-        pairs: nn.Module | None = None,
-        head: GSPENHead | None = None,
-        *frozen: str,
+        self, polytope: Callable[[int], Polytope], pairs: nn.Module | None, head: GSPENHead, *frozen: str
     ) -> System:
         """Return a system on top of Unary, with frozen submodules."""
         system = System(GraphScorer(polytope, pairs=pairs), head)
