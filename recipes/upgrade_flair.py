@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from flair.data import Sentence
 from flair.datasets import ColumnCorpus
 from flair.models import SequenceTagger
 
@@ -30,9 +29,8 @@ def main(
     if not isinstance(recipe, FlairRecipe) or recipe.data.test is None:
         raise ValueError(f"{run}: expected the run of a recipe with host: flair and test data")
     splits = {name: Path(expand(getattr(recipe.data, name))) for name in ("train", "dev", "test")}
-    folder = splits["train"].parent
     corpus = ColumnCorpus(
-        folder,
+        splits["train"].parent,
         {0: "text", 3: "ner"},
         train_file=splits["train"].name,
         dev_file=splits["dev"].name,
@@ -59,12 +57,7 @@ def main(
         "train_term": upgraded,
     }
     for name, tagger in taggers.items():
-        print(f"{name}: {100 * f1_of(tagger, test):.2f}")
-
-
-def f1_of(tagger: GSPENTagger, sentences: list[Sentence]) -> float:
-    """Return strict F1 of whole entities."""
-    return tagger.seqeval_score(sentences, "ner").micro.f1
+        print(f"{name}: {100 * tagger.seqeval_score(test, 'ner').micro.f1:.2f}")
 
 
 if __name__ == "__main__":

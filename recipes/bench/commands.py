@@ -27,16 +27,17 @@ Rounds = Annotated[int, typer.Option(min=1, help="Number of alternating rounds."
 
 def _report(json_file: Path | None, title: str, rows: Sequence[Row], targets: Targets) -> None:
     """Print rows as a table, and write them to the JSON file, if any."""
-    from recipes.bench import timing
+    from recipes.bench.timing import as_table
 
-    console.print(timing.as_table(title, rows, targets))
-    write_json(json_file, timing.entries(rows))
+    console.print(as_table(title, rows, targets))
+    write_json(json_file, [asdict(row) | {"ratio": row.ratio} for row in rows])
 
 
-def _contests(peers: Sequence[Peer], problems: Sequence[Any], seconds: float) -> list[Row]:
-    """Report missing peers, and measure the others on all problems."""
+def _contests(peers: Sequence[Peer], bench: Any, seconds: float, quick: bool) -> list[Row]:
+    """Report missing peers, and measure the others on all cases of a bench, or briefly on its main case."""
     from recipes.bench.timing import run_contests
 
+    problems, seconds = ((bench.MAIN,), min(seconds, 0.3)) if quick else (bench.CASES, seconds)
     reasons = {peer: peer.missing() for peer in peers}
     for reason in filter(None, reasons.values()):
         console.print(f"left out: {reason}", style="yellow")
@@ -60,8 +61,7 @@ def bench_chain(json_file: JsonFile = None, seconds: Seconds = 1.0, quick: Quick
     """
     from recipes.bench import chain
 
-    seconds = min(seconds, 0.3) if quick else seconds
-    rows = _contests(chain.PEERS, (chain.MAIN,) if quick else chain.CASES, seconds)
+    rows = _contests(chain.PEERS, chain, seconds, quick)
     if not quick:
         rows += chain.run_growth(seconds)
     _report(json_file, "chain inference, (batch, length, labels), float32", rows, chain.TARGETS)
@@ -96,8 +96,7 @@ def bench_graph(
     """
     from recipes.bench import graph
 
-    seconds = min(seconds, 0.3) if quick else seconds
-    rows = _contests(graph.peers(pgmax_python), (graph.MAIN,) if quick else graph.CASES, seconds)
+    rows = _contests((graph.NumpyLoop(), graph.PGMax(pgmax_python)), graph, seconds, quick)
     _report(json_file, "message passing, batch 128, float32", rows, graph.TARGETS)
 
 
@@ -202,18 +201,18 @@ def bench_table(
         GSPEN_DATA=/data python -m recipes.bench table --runs runs/table --rounds 5 --json table.json
     """
     with console.status("loading libraries"):
-        from recipes.bench import epochs, run_times
+        from recipes.bench import table
 
     rows, rounds = (384, 1) if quick else (rows, rounds)
-    timed: list[run_times.EpochRow] = []
-    for task in epochs.timed_tasks(runs):
+    timed: list[table.EpochRow] = []
+    for task in table.timed_tasks(runs):
         with Progress(console=console, transient=True) as progress:
             bar = progress.add_task(f"{task.name}, {task.data}", total=rounds + 1)
-            timed += run_times.time_task(task, rows, rounds, partial(progress.advance, bar))
+            timed += table.time_task(task, rows, rounds, partial(progress.advance, bar))
     if not quick:
         with console.status("NER"):
-            timed += run_times.time_ner(rows, rounds)
-    console.print(run_times.as_table(timed))
+            timed += table.time_ner(rows, rounds)
+    console.print(table.as_table(timed))
     write_json(json_file, [asdict(row) for row in timed])
 
 

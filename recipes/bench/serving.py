@@ -23,7 +23,7 @@ import numpy as np
 from rich.table import Table
 
 from gspen_ner.ner.newswire import generate_newswire
-from recipes.bench.timing import make_table
+from recipes.studies.results import make_table
 
 NUMBER = re.compile(r"\d+\.\d+(?:e-?\d+)?")
 TEXTS = 64
@@ -46,13 +46,7 @@ class ServeRun:
 
 
 def run_serving(model: str, clients: Sequence[int], requests: int) -> Iterator[ServeRun]:
-    """Start a server and send it requests.
-
-    Args:
-        model: folder of a model or of a run.
-        clients: numbers of simultaneous clients.
-        requests: number of requests of all clients together.
-    """
+    """Start a server, and send it as many requests with each number of simultaneous clients."""
     texts = [
         "\n".join(" ".join(sentence.tokens) for sentence in document)
         for _, document in groupby(generate_newswire(TEXTS, seed=13), key=lambda sentence: sentence.document)

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from gspen_ner.cli.shared import EngineName
 from gspen_ner.ner.newswire import generate_newswire
-from recipes.bench.timing import make_table
+from recipes.studies.results import make_table
 
 DOCUMENTS = 2000
 """Number of generated documents; larger corpora repeat them."""
@@ -47,21 +47,9 @@ def write_corpus(file: Path, sentences: int) -> None:
 
 
 def run_tagging(
-    model: str,
-    folder: Path,
-    sizes: list[int],
-    workers: list[int],
-    engines: list[EngineName],
+    model: str, folder: Path, sizes: list[int], workers: list[int], engines: list[EngineName]
 ) -> Iterator[TagRun]:
-    """Tag generated corpora of several sizes, each in a new process.
-
-    Args:
-        model: folder of a model or of a run.
-        folder: folder for corpora and outputs.
-        sizes: sentences of each corpus.
-        workers: numbers of workers.
-        engines: engines to measure.
-    """
+    """Tag generated corpora, each of a number of sentences, in a folder; each run is a new process."""
     for size in sizes:
         write_corpus(folder / f"{size}.jsonl", size)
     for engine, count, size in product(engines, workers, sizes):
@@ -103,7 +91,7 @@ def as_table(runs: list[TagRun]) -> Table:
                 "gain": f"{rate(same) / rate(single):.2f}" if last and single else "",
             }
         )
-    return make_table("tagging, one thread per worker", rows, text=("engine",))
+    return make_table("tagging, one thread per worker", rows, text=("engine",), sections=True)
 
 
 def rate(runs: list[TagRun]) -> float:

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from torch import Tensor
 
 from gspen_ner.parts import Parts
+from recipes.studies.results import make_table
 
 TURN_SECONDS = 0.01
 """Short calls are repeated for about this long in each turn, so that they are measured warm."""
@@ -106,10 +107,7 @@ class Peer(ABC, Generic[Problem]):
 def run_contests(peer: Peer[Problem], problem: Problem, seconds: float) -> Iterator[Row]:
     """Check and time all contests with one peer on one problem.
 
-    Args:
-        peer: the peer.
-        problem: the problem, whose string is the case of the rows.
-        seconds: minimum duration of the measurement of each row.
+    The problem's string is the case of the rows, each of which is measured for some seconds at least.
     """
     with closing(peer.contests(problem)) as contests:
         for contest in contests:
@@ -131,8 +129,8 @@ def clock(function: Callable[[], object], scale: float = 1.0) -> Callable[[], fl
 
 def compare(ours: Callable, peer: Callable, seconds: float) -> tuple[float, float]:
     """Return the median milliseconds of a call of each, measured in alternating turns."""
-    first, second = take_turns((clock(ours), clock(peer)), seconds)
-    return first, second
+    our_time, peer_time = take_turns((clock(ours), clock(peer)), seconds)
+    return our_time, peer_time
 
 
 def take_turns(runs: Sequence[Callable[[], float]], seconds: float) -> list[float]:
@@ -155,19 +153,9 @@ def take_turns(runs: Sequence[Callable[[], float]], seconds: float) -> list[floa
 
 
 def take_rounds(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of long runs, in alternating rounds after one warm-up round.
-
-    Args:
-        runs: by name; each returns the seconds to record.
-        rounds: number of rounds that count.
-    """
+    """Return the median milliseconds of long runs, which return seconds, in rounds after a warm-up round."""
     times = [{name: run() for name, run in runs.items()} for _ in range(rounds + 1)]
     return {name: 1e3 * statistics.median(turn[name] for turn in times[1:]) for name in runs}
-
-
-def entries(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the rows for JSON, times in milliseconds."""
-    return [asdict(row) | {"ratio": row.ratio} for row in rows]
 
 
 def as_table(title: str, rows: Iterable[Row], targets: Targets) -> Table:
@@ -187,27 +175,4 @@ def as_table(title: str, rows: Iterable[Row], targets: Targets) -> Table:
                 "target": "" if target is None else f"{target:g}x {verdict}",
             }
         )
-    return make_table(title, cells, text=("case", "what", "peer"))
-
-
-def make_table(title: str, rows: Sequence[Mapping[str, object]], text: Sequence[str] = ()) -> Table:
-    """Return a table; if its first column is text, rows with the same first cell form a section.
-
-    Args:
-        title: stands above the table.
-        rows: cells by header, the same headers in each row.
-        text: headers of left-justified columns; all others are right-justified.
-    """
-    table = Table(title=title, title_justify="left")
-    headers = list(rows[0])
-    for header in headers:
-        table.add_column(header, justify="left" if header in text else "right")
-    section = None
-    for row in rows:
-        first, *others = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values())
-        repeated = first == section and headers[0] in text
-        if not repeated and section is not None and headers[0] in text:
-            table.add_section()
-        table.add_row("" if repeated else first, *others)
-        section = first
-    return table
+    return make_table(title, cells, text=("case", "what", "peer"), sections=True)

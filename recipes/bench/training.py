@@ -42,10 +42,7 @@ def targets(case: str) -> Targets:
 def recipe_of(term: str, documents: int | None) -> tuple[str, Recipe]:
     """Return a name for the data, and the recipe of a term.
 
-    Args:
-        term: name of the term.
-        documents: number of training documents, of CoNLL-2003 if GSPEN_DATA is set and otherwise generated;
-            None for all.
+    Training documents (all by default) are of CoNLL-2003 if GSPEN_DATA is set, and otherwise generated.
     """
     if "GSPEN_DATA" in os.environ:
         share = 1.0 if documents is None else min(1.0, documents / 946)

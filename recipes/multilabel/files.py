@@ -43,8 +43,7 @@ def read_bibtex(folder: str | Path, seed: int = 0) -> StudyData:
     shuffled = np.random.default_rng(seed).permutation(rows)
     quarter = max(1, rows // 4)
     dev, rest = (torch.from_numpy(np.sort(part)) for part in (shuffled[:quarter], shuffled[quarter:]))
-    kept, held_out = (Examples(train.inputs[part], train.labels[part]) for part in (rest, dev))
-    return StudyData(kept, held_out, test, names, str(folder))
+    return StudyData(train.select(rest), train.select(dev), test, names, str(folder))
 
 
 def read_bookmarks(folder: str | Path) -> StudyData:
@@ -132,6 +131,4 @@ def _cut(file: Path, whole: Examples) -> list[Examples]:
     train, dev = (rows * part // total for part in BOOKMARKS_ROWS[:2])
     if not train or not dev:
         raise ValueError(f"{file}: expected enough rows to cut into train, dev and test, got {rows}")
-    sizes = [train, dev, rows - train - dev]
-    parts = zip(whole.inputs.split(sizes), whole.labels.split(sizes), strict=True)
-    return [Examples(features, labels) for features, labels in parts]
+    return [whole.select(part) for part in torch.arange(rows).split([train, dev, rows - train - dev])]

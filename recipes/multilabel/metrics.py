@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from recipes.studies.data import check_shapes
+
 
 def example_f1(
     probabilities: Shaped[Tensor, "examples labels"],
@@ -42,7 +44,8 @@ def best_threshold(
         (0.205, 1.0)
     """
     _check(probabilities, labels)
-    grid = _thresholds()
+    small = 0.005 * 10 ** (-torch.arange(90, 0, -1, dtype=torch.float64) * 6.7 / 90)
+    grid = torch.cat([small, torch.arange(1, 200, dtype=torch.float64) / 200])
     gold = labels.bool().cpu()
     values = probabilities.detach().double().cpu().contiguous()
     passed = torch.bucketize(values, grid)  # number of thresholds below
@@ -55,22 +58,13 @@ def best_threshold(
     return grid[best].item(), float(scores[best])
 
 
-def _thresholds() -> Tensor:
-    small = 0.005 * 10 ** (-torch.arange(90, 0, -1, dtype=torch.float64) * 6.7 / 90)
-    return torch.cat([small, torch.arange(1, 200, dtype=torch.float64) / 200])
-
-
 def _f1(right: Tensor, predicted: Tensor, gold: Tensor) -> Tensor:
     total = predicted + gold
     return torch.where(total == 0, 1.0, 2 * right.double() / total.clamp(min=1))
 
 
 def _check(probabilities: Tensor, labels: Tensor) -> None:
-    if probabilities.shape != labels.shape or labels.ndim != 2 or not labels.numel():
-        raise ValueError(
-            f"expected probabilities and labels as [examples, labels], "
-            f"got {tuple(probabilities.shape)} and {tuple(labels.shape)}"
-        )
+    check_shapes("probabilities and labels as [examples, labels]", probabilities, labels)
     if probabilities.isnan().any():
         raise ValueError("expected probabilities, got NaN")
     if not ((labels == 0) | (labels == 1)).all():

@@ -22,14 +22,14 @@ from torch import Tensor, nn
 
 from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
-from gspen_ner.polytopes import LocalPolytope, Polytope, Tree
+from gspen_ner.polytopes import Polytope, Tree
 from gspen_ner.scorers.graph import GraphScorer
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
 from recipes.multilabel.metrics import best_threshold, example_f1
 from recipes.multilabel.settings import MultilabelRecipe
 from recipes.studies.data import StudyData
-from recipes.studies.feature_net import FeatureNet, PairNet
+from recipes.studies.feature_net import PairNet
 from recipes.studies.settings import options_for
 from recipes.studies.systems import Graph, StudySystems, SystemResult
 
@@ -49,10 +49,7 @@ class MultilabelSystems(StudySystems):
     """The systems of one seed.
 
     Args:
-        recipe: how each system is made and trained.
-        data: rows.
-        seed: seed of weights, dropout and the order of rows.
-        folder: gets a folder for each system.
+        recipe, data, seed, folder: as of `StudySystems`.
         chosen: results without the dev rows by system, if these are now among the training rows: thresholds
             and numbers of epochs are taken from there.
     """
@@ -70,56 +67,48 @@ class MultilabelSystems(StudySystems):
     ) -> None:
         labels = data.train.labels.shape[1]
         super().__init__(recipe, data, Graph(labels, 2, star_edges(data.train.labels)), seed, folder)
-        self.chosen = chosen
-        self.num_features, self.unary_scale = data.train.inputs.shape[1], labels
+        self.chosen, self.unary_scale = chosen, labels
 
     @cached_property
     def gspen(self) -> System:
         """GSPEN: pairs and the SPEN's term, one of which learns."""
-        settings, spen = self.recipe.gspen, self.spen
-        struct = self.struct if settings.learns == "term" else None
+        settings = self.recipe.gspen
+        _ = self.spen  # trained before the GSPEN draws random numbers
+        if settings.learns == "term":
+            return self.with_term("gspen", settings, self.struct)
 
         def make() -> System:
-            head = self.make_term("region_mlp", settings, settings.inference, False)
-            head.get_submodule("term").load_state_dict(spen.get_submodule("head.term").state_dict())
-            if struct is None:
-                return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
-            return self.on_top(self.over_graph, struct.get_submodule("scorer.pairs"), head, "scorer.pairs")
+            head = self.make_term("region_mlp", settings, settings.inference, True)
+            return self.on_top(self.over_graph, self.make_pairs(settings), head).freeze("head")
 
         return self.trained("gspen", make, settings)
 
-    def make_net(self) -> nn.Module:
-        options = options_for(FeatureNet, self.recipe.unary)
-        return FeatureNet(self.num_features, self.graph.num_nodes, **options)
-
     def make_pairs(self, settings: Section) -> nn.Module:
-        return PairNet(self.num_features, len(self.graph.edges), **options_for(PairNet, settings))
+        features = self.data.train.inputs.shape[1]
+        return PairNet(features, len(self.graph.edges), **options_for(PairNet, settings))
 
     def make_term(self, name: str, options: Section, inference: Any, with_edges: bool) -> GSPENHead:
-        """Return a new term; the term of a GSPEN is a SPEN's, which reads no pairs."""
-        options = self.recipe.spen if name == "region_mlp" else options
-        return super().make_term(name, options, inference, with_edges)
+        """Return a new term; the term of a GSPEN is the trained SPEN's, which reads no pairs."""
+        if name != "region_mlp":
+            return super().make_term(name, options, inference, with_edges)
+        head = super().make_term(name, self.recipe.spen, inference, False)
+        if with_edges:
+            head.get_submodule("term").load_state_dict(self.spen.get_submodule("head.term").state_dict())
+        return head
 
     def on_top(
-        self,
-        polytope: Callable[[int], Polytope],
-        pairs: nn.Module | None = None,
-        head: GSPENHead | None = None,
-        *frozen: str,
+        self, polytope: Callable[[int], Polytope], pairs: nn.Module | None, head: GSPENHead, *frozen: str
     ) -> System:
         """Return a system that scores features itself, by the frozen Unary."""
         system = System(GraphScorer(polytope, self.unary.get_submodule("scorer.nodes"), pairs), head)
         return system.freeze("scorer.nodes", *frozen, dropout=self.recipe.draws)
 
-    def over_graph(self, batch: int) -> Polytope:
+    def exact(self, batch: int) -> Polytope:
         return self._star
 
     @cached_property
-    def _star(self) -> Polytope:
-        if self.recipe.graph.inference == "exact":
-            return Tree(self.graph.factors())
-        sweeps = self.recipe.graph.sweeps
-        return LocalPolytope(self.graph.factors(), "unit", max_sweeps=sweeps, tolerance=0.0)
+    def _star(self) -> Tree:
+        return Tree(self.graph.factors())
 
     @property
     def scores(self) -> Mapping[str, Examples]:
@@ -132,13 +121,13 @@ class MultilabelSystems(StudySystems):
         return [self.data.train]
 
     def judge(self, name: str) -> Judge:
-        return best_f1
+        return lambda marginals, labels: best_threshold(marginals[..., 1], labels)[1]
 
     def trained(self, name: str, make: Callable[[], System], settings: Any) -> System:
         """Return a trained system; after a refit, with as many epochs as dev has chosen."""
         if name in self.chosen:
-            rows, added = len(self.data.train), len(self.data.dev)
-            updates = self.chosen[name].updates * rows // (rows - added)
+            rows = len(self.data.train)
+            updates = self.chosen[name].updates * rows // (rows - len(self.data.dev))
             settings = settings.model_copy(update={"max_updates": updates, "evaluate_every": updates})
         return super().trained(name, make, settings)
 
@@ -164,11 +153,6 @@ def star_edges(labels: Tensor) -> list[tuple[int, int]]:
     """
     centre = int(labels.sum(0).numpy().argmax())
     return [(centre, other) for other in range(labels.shape[1]) if other != centre]
-
-
-def best_f1(marginals: Tensor, labels: Tensor) -> float:
-    """Return F1 at the best threshold, by which weights are chosen on dev."""
-    return best_threshold(marginals[..., 1], labels)[1]
 
 
 def _of_yes(system: System, examples: Examples) -> Tensor:

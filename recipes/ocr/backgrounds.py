@@ -80,7 +80,10 @@ def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[
         raise ValueError("expected photographs to divide, got none")
     if min(shares, default=0) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise ValueError(f"expected positive shares that sum to 1, got {tuple(shares)}")
-    parts = [list(photos)] if len(photos) >= MANY else [_bands(photo) for photo in photos]
+    parts = [list(photos)]
+    if len(photos) < MANY:  # bands are wide enough for a patch
+        counts = [max(1, min(MANY, photo.shape[1] // SIZE)) for photo in photos]
+        parts = [np.array_split(photo, count, axis=1) for photo, count in zip(photos, counts, strict=True)]
     pools: list[list[Photo]] = [[] for _ in shares]
     for bands in parts:
         for band, pool in zip(bands, _pools_of(len(bands), shares), strict=True):
@@ -91,11 +94,6 @@ def split_backgrounds(photos: Sequence[Photo], shares: Sequence[float]) -> list[
             f"{MANY} or more, or some of {MANY * SIZE} pixels width"
         )
     return pools
-
-
-def _bands(photo: Photo) -> list[Photo]:
-    """Cut a photograph into vertical bands of about equal width, each wide enough for a patch."""
-    return np.array_split(photo, max(1, min(MANY, photo.shape[1] // SIZE)), axis=1)
 
 
 def _pools_of(count: int, shares: Sequence[float]) -> list[int]:
@@ -124,9 +122,7 @@ def cut_patches(
     small = [photo.shape for photo in pool if min(photo.shape) < SIZE]
     if small or not pool:
         raise ValueError(f"expected photographs of at least {SIZE} x {SIZE} pixels, got {small or 'none'}")
-    positions = np.array(
-        [(rows - SIZE + 1) * (columns - SIZE + 1) for rows, columns in (p.shape for p in pool)]
-    )
+    positions = np.array([(p.shape[0] - SIZE + 1) * (p.shape[1] - SIZE + 1) for p in pool])
     ends = positions.cumsum()
     chosen = pick(draws, int(ends[-1]))
     photo_of = np.searchsorted(ends, chosen, side="right")

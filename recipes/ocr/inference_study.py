@@ -21,14 +21,7 @@ _SCHEDULES = {
 
 @dataclass(frozen=True)
 class StudyCase:
-    """A GSPEN of the study, with any number of inference steps.
-
-    Attributes:
-        base: `"struct"` or `"struct_without_entropy"`.
-        solver: name of the solver.
-        entropy: whether inference has entropy.
-        steps: rule of step sizes: `"ours"` or `"paper"`.
-    """
+    """A GSPEN of the study, on top of a Struct (`base`), with a rule of step sizes (`steps`)."""
 
     base: str
     solver: str
@@ -63,9 +56,7 @@ class StudyCase:
 
 def study_cases(max_steps: Sequence[int], inference: Inference) -> Iterator[tuple[str, str, Inference]]:
     """Yield name, base and inference of each GSPEN of the study."""
-    for case in (
-        StudyCase(*choices)
-        for choices in product(("struct", "struct_without_entropy"), SOLVERS, (True, False), STEP_SIZES)
-    ):
-        for steps in max_steps:
-            yield case.name(steps), case.base, case.inference(inference, steps)
+    bases = ("struct", "struct_without_entropy")
+    for base, solver, entropy, steps, count in product(bases, SOLVERS, (True, False), STEP_SIZES, max_steps):
+        case = StudyCase(base, solver, entropy, steps)
+        yield case.name(count), base, case.inference(inference, count)

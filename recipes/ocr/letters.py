@@ -81,12 +81,7 @@ def read_letters(source: str | Path | None = None) -> Letters:
     return _from_arrays(path) if path.suffix == ".npz" else _from_pictures(path)
 
 
-def _letters(
-    source: str,
-    images: UInt8[np.ndarray, "letters 28 28"],
-    labels: Int64[np.ndarray, " letters"],
-    fonts: Int64[np.ndarray, " letters"],
-) -> Letters:
+def _letters(source: str, images: np.ndarray, labels: np.ndarray, fonts: np.ndarray) -> Letters:
     """Return the pool, with bright ink, and each image of a letter once."""
     border = np.ones((SIZE, SIZE), dtype=bool)
     border[1:-1, 1:-1] = False
@@ -96,12 +91,8 @@ def _letters(
     for number, (label, image) in enumerate(zip(labels.tolist(), images, strict=True)):
         seen.setdefault((label, image.tobytes()), number)
     first = list(seen.values())
-    return Letters(
-        torch.from_numpy(images[first]),
-        torch.from_numpy(labels[first]),
-        source,
-        torch.from_numpy(fonts[first]),
-    )
+    kept = [torch.from_numpy(array[first]) for array in (images, labels, fonts)]
+    return Letters(kept[0], kept[1], source, kept[2])
 
 
 # Arrays
@@ -183,11 +174,9 @@ def _opened(path: Path) -> Iterator[Files]:
                 yield {member.name: cast(Callable, partial(tar.extractfile, member)) for member in members}
         else:
             raise ValueError(f"{path}: expected an .npz file, a folder, or a .zip or .tgz archive")
-    except ValueError as error:
-        if str(path) in str(error):
-            raise
-        raise ValueError(f"{path}: cannot be read: {error}") from None
     except Exception as error:  # damaged files raise exceptions of many classes
+        if isinstance(error, ValueError) and str(path) in str(error):
+            raise
         raise ValueError(f"{path}: cannot be read: {error}") from None
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
+from torch.nn.functional import pad
 
+from gspen_ner.training import Examples
 from recipes.ocr.inference_study import SOLVERS, STEP_SIZES, StudyCase
-from recipes.studies.pictures import Style, bar, draw_bars, draw_lines
+from recipes.studies.pictures import Style, draw_bars, draw_lines, write_picture
 from recipes.studies.results import (
     SYSTEMS,
     Curve,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from recipes.ocr.systems import OCRResult
 
 Varied = Literal["alpha", "size"]
+_GAP_BETWEEN_LETTERS = 2  # white pixels
 _STUDY_STYLES: dict[tuple[str, bool], Style] = {
     ("mirror_descent", True): {"color": "#D55E00", "marker": "P"},
     ("mirror_descent", False): {"color": "#0072B2", "marker": "s"},
@@ -80,12 +84,16 @@ def ocr_tables(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Iterator[Tabl
 def _accuracy_table(recipe: OCRRecipe, results: Sequence[OCRResult], by: Varied, title: str) -> Table:
     words, letters = (accuracies(recipe, results, by, measure) for measure in ("test_words", "test_letters"))
     points = sorted({point for curve in words.values() for point in curve})
-    heads = [f"{by} {point:g}\n{unit}" for point in points for unit in ("words", "letters")]
-    rows = (
-        [name, *(str(curve.get(point, "")) for point in points for curve in (words[name], letters[name]))]
+    rows = [
+        {"system": name}
+        | {
+            f"{by} {point:g}\n{unit}": str(curves[name].get(point, ""))
+            for point in points
+            for unit, curves in (("words", words), ("letters", letters))
+        }
         for name in words
-    )
-    return make_table(f"test accuracy by {title} (%, {_note(words)})", ["system"], heads, rows)
+    ]
+    return make_table(f"test accuracy by {title} (%, {_note(words)})", rows, text=("system",))
 
 
 def _cost_table(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Table:
@@ -106,55 +114,45 @@ def _inference_table(recipe: OCRRecipe, results: Sequence[OCRResult]) -> Table:
         f"GSPEN's inference: test words by largest number of steps, alpha {recipe.alpha:g}, "
         f"{recipe.size} training words (%, {_note(curves)})"
     )
-    rows = (
-        [
-            SOLVERS[case.solver],
-            "yes" if case.entropy else "no",
-            "ours" if case.steps == "ours" else "the paper's",
-            SYSTEMS[case.base],
-            *(str(curve.get(point, "")) for point in points),
-        ]
+    rows = [
+        {
+            "solver": SOLVERS[case.solver],
+            "entropy": "yes" if case.entropy else "no",
+            "step sizes": "ours" if case.steps == "ours" else "the paper's",
+            "from": SYSTEMS[case.base],
+        }
+        | {f"{point:g} steps": str(curve.get(point, "")) for point in points}
         for case, curve in curves.items()
-    )
-    heads = ["solver", "entropy", "step sizes", "from"]
-    return make_table(title, heads, [f"{point:g} steps" for point in points], rows)
+    ]
+    return make_table(title, rows, text=("solver", "entropy", "step sizes", "from"))
 
 
 def draw_pictures(recipe: OCRRecipe, results: Sequence[OCRResult], folder: Path) -> None:
-    """Draw accuracy by alpha and by size, times, and the study of inference, as far as there are results.
-
-    Args:
-        recipe: settings of the study.
-        results: results of all systems.
-        folder: gets NAME.png and NAME.json of each picture; older ones are replaced.
-    """
+    """Draw accuracy by alpha and by size, times, and the study of inference, as far as there are results."""
     words, alpha = f"{recipe.size} training words", f"background weight alpha = {recipe.alpha:g}"
-    _draw_accuracy(recipe, results, "alpha", ("background weight", "background weight alpha", words), folder)
-    _draw_accuracy(recipe, results, "size", ("number of training words", "training words", alpha), folder)
-    _draw_times(recipe, results, f"{alpha}, {words}", folder)
+    varied: tuple[tuple[Varied, str, str, str], ...] = (
+        ("alpha", "background weight", "background weight alpha", words),
+        ("size", "number of training words", "training words", alpha),
+    )
+    for by, name, x, fixed in varied:
+        panels = {
+            "whole words": accuracies(recipe, results, by, "test_words"),
+            "single letters": accuracies(recipe, results, by, "test_letters"),
+        }
+        title = f"OCR: accuracy by {name}\n({fixed}; {_note(panels['whole words'])})"
+        draw_lines(folder / f"accuracy_by_{by}", title, (x, "test accuracy (%)"), panels, log=by == "size")
+    _draw_times(at_one_cell(recipe, results), f"{alpha}, {words}", folder)
     _draw_inference(results, f"{alpha}, {words}", folder)
 
 
-def _draw_accuracy(
-    recipe: OCRRecipe, results: Sequence[OCRResult], by: Varied, texts: tuple[str, str, str], folder: Path
-) -> None:
-    panels = {
-        "whole words": accuracies(recipe, results, by, "test_words"),
-        "single letters": accuracies(recipe, results, by, "test_letters"),
-    }
-    varied, x, fixed = texts
-    title = f"OCR: accuracy by {varied}\n({fixed}; {_note(panels['whole words'])})"
-    draw_lines(folder / f"accuracy_by_{by}", title, (x, "test accuracy (%)"), panels, log=by == "size")
-
-
-def _draw_times(recipe: OCRRecipe, results: Sequence[OCRResult], fixed: str, folder: Path) -> None:
-    chosen, bars = at_one_cell(recipe, results), {}
-    for name, group in by_system(chosen).items():
-        seconds, ratio = over_seeds(group, "seconds_an_epoch"), times_struct(chosen, group)
+def _draw_times(results: Sequence[OCRResult], fixed: str, folder: Path) -> None:
+    bars = {}
+    for name, group in by_system(results).items():
+        seconds, ratio = over_seeds(group, "seconds_an_epoch"), times_struct(results, group)
         times = "" if ratio is None else f"  ({ratio:.1f} times Struct)"
-        bars[name] = bar(seconds.median, seconds, f"{seconds.median:.3g} s{times}")
-    groups = by_system(chosen).values()
-    note = seeds_note((over_seeds(group, "seconds_an_epoch") for group in groups), "median")
+        bars[name] = (seconds.median, seconds, f"{seconds.median:.3g} s{times}")
+    seeds = max((len(seconds.values) for _, seconds, _ in bars.values()), default=0)
+    note = seeds_note(seeds, "median")
     title = f"OCR: training time\n({fixed}; {note})"
     draw_bars(folder / "seconds_an_epoch", title, "seconds an epoch", bars, log=True)
 
@@ -175,4 +173,35 @@ def _draw_inference(results: Sequence[OCRResult], fixed: str, folder: Path) -> N
 
 
 def _note(curves: dict[str, Curve] | dict[StudyCase, Curve]) -> str:
-    return seeds_note(point for curve in curves.values() for point in curve.values())
+    numbers = [len(point.values) for curve in curves.values() for point in curve.values()]
+    return seeds_note(max(numbers, default=0))
+
+
+def draw_samples(by_alpha: Mapping[float, Examples], file: Path, rows: int = 3) -> None:
+    """Draw the first words of each split, a column for each alpha, and write which words they are as JSON.
+
+    Args:
+        by_alpha: words; data made with equal seeds show the same words in each column.
+        file: path without suffix, of the picture and its JSON file.
+        rows: number of words.
+    """
+    fewest = min(map(len, by_alpha.values()), default=0)
+    if not 1 <= rows <= fewest:
+        raise ValueError(f"expected from 1 to {fewest} rows, as there are words, got {rows}")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.7 * len(by_alpha), 0.35 + 0.76 * rows), layout="constrained")
+    panels = figure.subplots(rows, len(by_alpha), squeeze=False, gridspec_kw={"wspace": 0.06})
+    words: dict[str, list[str]] = {}
+    for column, (alpha, examples) in enumerate(by_alpha.items()):
+        for row in range(rows):
+            panel = panels[row, column]
+            letters = pad(examples.inputs[row], (0, _GAP_BETWEEN_LETTERS), value=255)
+            strip = letters.transpose(0, 1).flatten(1)[:, :-_GAP_BETWEEN_LETTERS]
+            panel.imshow(strip.numpy(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            panel.set_axis_off()
+            word = "".join(ascii_lowercase[label] for label in examples.labels[row].tolist())
+            words.setdefault(f"{alpha:g}", []).append(word)
+            panel.text(0.5, -0.06, word, transform=panel.transAxes, ha="center", va="top")
+        panels[0, column].set_title(rf"$\alpha$ = {alpha:g}")
+    write_picture(file, {"words by alpha": words}, figure)

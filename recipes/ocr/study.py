@@ -15,8 +15,7 @@ from gspen_ner.recipe import expand
 from recipes.ocr.backgrounds import read_backgrounds
 from recipes.ocr.inference_study import study_cases
 from recipes.ocr.letters import read_letters
-from recipes.ocr.report import draw_pictures, ocr_tables
-from recipes.ocr.samples import draw_samples
+from recipes.ocr.report import draw_pictures, draw_samples, ocr_tables
 from recipes.ocr.settings import OCRRecipe
 from recipes.ocr.systems import OCRResult, OCRSystems
 from recipes.ocr.words import choose_words, make_ocr_data
@@ -27,9 +26,10 @@ from recipes.studies.data import StudyData
 class OCRStudy(Study):
     """The OCR study in its folder."""
 
-    def __init__(self, recipe: OCRRecipe, folder: Path) -> None:
-        super().__init__(recipe, folder)
-        source = recipe.data
+    settings = OCRRecipe
+
+    def read_data(self) -> None:
+        source = self.recipe.data
         self.letters = read_letters(source.letters and expand(source.letters))
         self.backgrounds = read_backgrounds(source.backgrounds and expand(source.backgrounds))
         self.words = choose_words(self.letters.alphabet, source.words)
@@ -43,38 +43,38 @@ class OCRStudy(Study):
             f"{len(self.words)} words: {' '.join(self.words)}"
         )
 
-    def data(self, alpha: float) -> StudyData:
+    def make_data(self, alpha: float) -> StudyData:
         """Return words with one weight of the background."""
         source = self.recipe.data
         sizes = (max(self.recipe.sizes), source.dev, source.test)
         return make_ocr_data(self.letters, self.backgrounds, alpha, sizes, source.seed, self.words)
 
-    def systems(self, data: StudyData, alpha: float, size: int, seed: int) -> OCRSystems:
+    def cell(self, data: StudyData, alpha: float, size: int, seed: int) -> OCRSystems:
         """Return the systems of one alpha, training size and seed."""
         folder = self.folder / f"alpha-{alpha:g}" / f"size-{size}" / f"seed-{seed}"
         return OCRSystems(self.recipe, data, alpha, size, seed, folder)
 
+    def systems(self, seed: int) -> OCRSystems:
+        """Return the systems of a seed at the recipe's alpha and size."""
+        alpha = self.recipe.alpha
+        return self.cell(self.make_data(alpha), alpha, self.recipe.size, seed)
+
     def results(self) -> Iterator[OCRResult]:
         recipe = self.recipe
         for alpha in recipe.alphas:
-            data = self.data(alpha)
+            data = self.make_data(alpha)
             for size in recipe.sizes if alpha == recipe.alpha else (recipe.size,):
                 for seed in recipe.seeds:
-                    yield from self.systems(data, alpha, size, seed).results()
-        if recipe.study.max_steps:
-            data = self.data(recipe.alpha)
-            for seed in recipe.study.seeds:
-                yield from self._inference_study(self.systems(data, recipe.alpha, recipe.size, seed))
-
-    def _inference_study(self, systems: OCRSystems) -> Iterator[OCRResult]:
-        """Train a GSPEN for each case of the study of inference."""
-        for name, base, inference in study_cases(self.recipe.study.max_steps, self.recipe.gspen.inference):
-            changes = {"inference": inference, "max_updates": self.recipe.study.max_updates}
-            systems.with_term(name, self.recipe.gspen.model_copy(update=changes), getattr(systems, base))
-            yield systems.result(name)
+                    yield from self.cell(data, alpha, size, seed).results()
+        for seed in recipe.study.seeds if recipe.study.max_steps else ():
+            systems = self.systems(seed)
+            for name, base, inference in study_cases(recipe.study.max_steps, recipe.gspen.inference):
+                changes = {"inference": inference, "max_updates": recipe.study.max_updates}
+                systems.with_term(name, recipe.gspen.model_copy(update=changes), getattr(systems, base))
+                yield systems.result(name)
 
     def report(self, results: Sequence[OCRResult], figures: Path) -> Iterable[Table]:
-        samples = {alpha: self.data(alpha).test for alpha in self.recipe.alphas}
+        samples = {alpha: self.make_data(alpha).test for alpha in self.recipe.alphas}
         draw_samples(samples, figures / "samples", rows=min(3, self.recipe.data.test))
         draw_pictures(self.recipe, results, figures)
         return ocr_tables(self.recipe, results)

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from gspen_ner.polytopes import Chain, LocalPolytope, Polytope
+from gspen_ner.polytopes import Chain, Polytope
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
 from recipes.ocr.letter_net import LetterNet
@@ -48,12 +48,9 @@ class OCRSystems(StudySystems):
     """The systems of one alpha, training size and seed.
 
     Args:
-        recipe: how each system is made and trained.
-        data: words, all with the same alpha.
-        alpha: weight of the background.
+        recipe, data, seed, folder: as of `StudySystems`.
+        alpha: weight of the background in the data.
         size: number of training words that are used.
-        seed: seed of weights, dropout and the order of examples.
-        folder: gets a folder for each system.
     """
 
     result_class = OCRResult
@@ -96,15 +93,8 @@ class OCRSystems(StudySystems):
     def make_net(self) -> nn.Module:
         return LetterNet(self.graph.num_labels, **options_for(LetterNet, self.recipe.unary))
 
-    def over_graph(self, batch: int) -> Polytope:
-        if self.recipe.graph.inference == "exact":
-            return Chain(torch.full((batch,), WORD_LENGTH))
-        return self._local
-
-    @cached_property
-    def _local(self) -> LocalPolytope:
-        sweeps = self.recipe.graph.sweeps
-        return LocalPolytope(self.graph.factors(), "unit", max_sweeps=sweeps, tolerance=0.0)
+    def exact(self, batch: int) -> Polytope:
+        return Chain(torch.full((batch,), WORD_LENGTH))
 
     def judge(self, name: str) -> Judge:
         return letter_accuracy if name == "unary" else word_accuracy  # Unary gets no word right for long

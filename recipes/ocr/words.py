@@ -26,7 +26,7 @@ from torch.nn.functional import grid_sample
 from gspen_ner.training import Examples
 from recipes.ocr.backgrounds import Photo, cut_patches, pick, split_backgrounds
 from recipes.ocr.letters import SIZE, Letters
-from recipes.studies.data import SPLITS, StudyData
+from recipes.studies.data import SPLITS, StudyData, check_shapes
 
 WORD_LENGTH = 5
 _TEXT = """
@@ -200,9 +200,5 @@ def word_accuracy(predicted: Int64[Tensor, "examples 5"], gold: Int64[Tensor, "e
 
 
 def _right(predicted: Tensor, gold: Tensor) -> Tensor:
-    if predicted.shape != gold.shape or gold.dim() != 2 or gold.numel() == 0:
-        raise ValueError(
-            f"expected labels [examples, {WORD_LENGTH}] twice, got {tuple(predicted.shape)} predicted and "
-            f"{tuple(gold.shape)} gold"
-        )
+    check_shapes(f"predicted and gold labels as [examples, {WORD_LENGTH}]", predicted, gold)
     return predicted == gold

@@ -4,39 +4,53 @@ run folder      recipe.yaml  log.txt  results.json  a folder for each trained sy
                 figures/*.png with their numbers as *.json
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.table import Table
 
 from gspen_ner.cli.shared import clear_errors, console, stop_with_hint
 from gspen_ner.components import Section
+from gspen_ner.files import write_whole
 from gspen_ner.recipe import load_settings
 from gspen_ner.runs.run import open_folder, write_log
-from recipes.studies.results import write_results
+from recipes.studies.data import StudyData
+from recipes.studies.systems import StudySystems
 
 
 class Study(ABC):
-    """A study in its folder. Its data is read when it is made, so that errors come first.
+    """A study in the folder of its run. Its data is read when it is made, so that errors come first."""
 
-    Args:
-        recipe: settings.
-        folder: folder of the run.
-    """
+    settings: ClassVar[type[Section]]
+    """What its recipes may say."""
+    systems_class: ClassVar[Any]
+    data: StudyData
 
     def __init__(self, recipe: Any, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
+        self.read_data()
+
+    @abstractmethod
+    def read_data(self) -> None:
+        """Read the data that the recipe names."""
 
     @abstractmethod
     def describe_data(self) -> str:
         """Return what the data is, in one line."""
 
-    @abstractmethod
+    def systems(self, seed: int) -> StudySystems:
+        """Return the systems of a seed, by default of the study's only data."""
+        return self.systems_class(self.recipe, self.data, seed, self.folder / f"seed-{seed}")
+
     def results(self) -> Iterable[Any]:
         """Yield the results of all systems and seeds; train missing systems."""
+        for seed in self.recipe.seeds:
+            yield from self.systems(seed).results()
 
     @abstractmethod
     def report(self, results: Sequence[Any], figures: Path) -> Iterable[Table]:
@@ -45,18 +59,16 @@ class Study(ABC):
     def train(self) -> list[Any]:
         """Return the results of all systems and write them as results.json; train missing systems."""
         results = list(self.results())
-        write_results(results, self.folder)
+        entries = [asdict(result) for result in results]
+        write_whole(self.folder / "results.json", json.dumps(entries, indent=2) + "\n")
         return results
 
 
-def study_command(
-    module: str, settings: type[Section], study: type[Study], recipes: Sequence[str]
-) -> typer.Typer:
+def study_command(module: str, study: type[Study], recipes: Sequence[str]) -> typer.Typer:
     """Return the command line of a study.
 
     Args:
         module: what `python -m` runs, such as `recipes.ocr`.
-        settings: what its recipes may say.
         study: the study.
         recipes: names of the YAML files beside the module; the first is the default.
     """
@@ -81,7 +93,7 @@ def study_command(
         if not file.is_file():
             raise ValueError(f"{recipe}: no such file; expected {', '.join(recipes)} or a .yaml file")
         folder = output or Path("runs") / Path(recipe).stem
-        run = study(load_settings(file, settings, overrides or []), folder)
+        run = study(load_settings(file, study.settings, overrides or []), folder)
         open_folder(run.recipe, folder, resume)
         for package in ("gspen_ner", "recipes"):
             write_log(folder / "log.txt", console, package)

@@ -6,7 +6,7 @@ FILE.json    lines: title, x, y, panels {title: [line]}; bars: title, x, bars
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,18 +29,6 @@ SYSTEM_STYLES: dict[str, Style] = {  # the colours of Okabe and Ito, which colou
 }
 _OFFSET = 0.045  # inches between the points of lines at equal x, so that all error bars are visible
 _MOST_TICKS = 8
-
-
-def bar(value: float, numbers: OverSeeds, label: str) -> dict[str, Any]:
-    """Return the bar of a system.
-
-    Args:
-        value: length of the bar: mean or median of the numbers.
-        numbers: a number of each seed.
-        label: text behind the bar.
-    """
-    entries = {"value": value, "standard_deviation": numbers.deviation, "seeds": list(numbers.values)}
-    return {**entries, "label": label}
 
 
 def draw_lines(
@@ -78,8 +66,14 @@ def draw_lines(
     handles: dict[str, Any] = {}
     drawn_panels = figure.subplots(1, len(panels), squeeze=False, sharey=share_y)[0]
     for panel, (panel_title, curves) in zip(drawn_panels, panels.items(), strict=True):
-        panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1])
-        _mark_points(panel, sorted({x for curve in curves.values() for x in curve}), log)
+        panel.set(title=panel_title, xlabel=axes[0], ylabel=axes[1], xscale="log" if log else "linear")
+        points = sorted({x for curve in curves.values() for x in curve})
+        if len(points) <= _MOST_TICKS:
+            panel.set_xticks(points, [f"{point:g}" for point in points])
+            panel.set_xticks([], minor=True)
+        panel.margins(x=0.1)
+        panel.grid(axis="y", color="#dddddd")
+        panel.spines[["top", "right"]].set_visible(False)
         for position, (name, curve) in enumerate(curves.items()):
             handles[name] = _draw_line(panel, curve, styles[name])
             inches = _OFFSET * (position - (len(curves) - 1) / 2)
@@ -107,7 +101,7 @@ def _line(name: str, curve: Curve) -> dict[str, Any]:
 
 
 def draw_bars(
-    file: Path, title: str, x: str, bars: Mapping[str, Mapping[str, Any]], log: bool = False
+    file: Path, title: str, x: str, bars: Mapping[str, tuple[float, OverSeeds, str]], log: bool = False
 ) -> None:
     """Draw a bar for each system, with a point for each seed; nothing without any bar.
 
@@ -115,7 +109,7 @@ def draw_bars(
         file: path without suffix, of the picture and its numbers.
         title: title of the picture.
         x: label of the x axis.
-        bars: a `bar` for each system, from top to bottom.
+        bars: of each system, from top to bottom: length of the bar, a number of each seed, text behind it.
         log: whether the x axis is logarithmic.
     """
     if not bars:
@@ -129,44 +123,28 @@ def draw_bars(
     if log:
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter("{x:g}")
-    for name, numbers in bars.items():
-        value, deviation, seeds = numbers["value"], numbers["standard_deviation"], numbers["seeds"]
+    entries = []
+    for name, (value, numbers, label) in bars.items():
+        deviation, seeds = numbers.deviation, list(numbers.values)
         error = float("nan") if deviation is None else deviation
         panel.barh(name, value, xerr=error, capsize=3, color=SYSTEM_STYLES[name]["color"])
         panel.plot(seeds, [name] * len(seeds), ".", color="black", markersize=4)
         end = max(*seeds, value + (deviation or 0))
-        panel.annotate(numbers["label"], (end, name), (6, 0), textcoords="offset points", va="center")
+        panel.annotate(label, (end, name), (6, 0), textcoords="offset points", va="center")
+        entry = {"name": name, "value": value, "standard_deviation": deviation, "seeds": seeds}
+        entries.append({**entry, "label": label})
     panel.invert_yaxis()
     panel.margins(x=0.3 if log else 0.1)
     panel.grid(axis="x", color="#dddddd")
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-    entries = [{"name": name, **numbers} for name, numbers in bars.items()]
     write_picture(file, {"title": title, "x": x, "bars": entries}, figure)
 
 
 def write_picture(file: Path, numbers: Any, figure: Figure) -> None:
-    """Write FILE.png and FILE.json, each atomically.
-
-    Args:
-        file: path without suffix.
-        numbers: the numbers that the picture shows.
-        figure: the picture.
-    """
+    """Write a figure as FILE.png and the numbers that it shows as FILE.json, each atomically."""
     write_whole(file.with_suffix(".json"), json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
     write_file(file.with_suffix(".png"), lambda new: figure.savefig(new, format="png", dpi=150))
-
-
-def _mark_points(panel: Axes, points: Sequence[float], log: bool) -> None:
-    """Set ticks at the points, if they are few."""
-    if log:
-        panel.set_xscale("log")
-    if len(points) <= _MOST_TICKS:
-        panel.set_xticks(points, [f"{point:g}" for point in points])
-        panel.set_xticks([], minor=True)
-    panel.margins(x=0.1)
-    panel.grid(axis="y", color="#dddddd")
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_line(panel: Axes, curve: Curve, style: Style) -> Any:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.table import Table
 
-from gspen_ner.files import write_whole
 from gspen_ner.runs.tables import OverSeeds
 
 Key = TypeVar("Key", bound=Hashable)
@@ -55,9 +51,8 @@ def curve(results: Sequence[Any], x: Callable[[Any], float], measure: str) -> Cu
     return {point: over_seeds(points[point], measure) for point in sorted(points)}
 
 
-def seeds_note(numbers: Iterable[OverSeeds], average: str = "mean") -> str:
+def seeds_note(seeds: int, average: str = "mean") -> str:
     """Return how numbers over seeds are shown, in words."""
-    seeds = max((len(number.values) for number in numbers), default=0)
     return f"{average} ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
 
 
@@ -69,35 +64,38 @@ def times_struct(results: Sequence[Any], group: Sequence[Any]) -> float | None:
     return over_seeds(group, "seconds_an_epoch").median / over_seeds(struct, "seconds_an_epoch").median
 
 
-def make_table(title: str, names: Sequence[str], numbers: Sequence[str], rows: Iterable[list[str]]) -> Table:
+def make_table(
+    title: str, rows: Sequence[Mapping[str, object]], text: Sequence[str] = (), sections: bool = False
+) -> Table:
     """Return a table.
 
     Args:
-        title: its title.
-        names: heads of columns of words.
-        numbers: heads of columns of numbers.
-        rows: cells.
+        title: stands above the table.
+        rows: cells by header, the same headers in each row.
+        text: headers of left-justified columns; all others are right-justified.
+        sections: whether rows with the same first cell form a section, which shows it once.
     """
     table = Table(title=title, title_justify="left")
-    for name in names:
-        table.add_column(name)
-    for head in numbers:
-        table.add_column(head, justify="right")
+    for header in rows[0] if rows else ():
+        table.add_column(header, justify="left" if header in text else "right")
+    section = None
     for row in rows:
-        table.add_row(*row)
+        first, *others = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values())
+        repeated = sections and first == section
+        if sections and section is not None and not repeated:
+            table.add_section()
+        table.add_row("" if repeated else first, *others)
+        section = first
     return table
 
 
 def systems_table(title: str, results: Sequence[Any], columns: Mapping[str, Column]) -> Table:
-    """Return a table with a row for each system.
-
-    Args:
-        title: its title.
-        results: results of all systems and seeds.
-        columns: the columns by their heads.
-    """
-    rows = ([name, *(cell(group) for cell in columns.values())] for name, group in by_system(results).items())
-    return make_table(title, ["system"], list(columns), rows)
+    """Return a table with a row for each system, and columns by their heads."""
+    rows = [
+        {"system": name} | {head: cell(group) for head, cell in columns.items()}
+        for name, group in by_system(results).items()
+    ]
+    return make_table(title, rows, text=("system",))
 
 
 def seeds_column(measure: str, decimals: int = 1) -> Column:
@@ -126,9 +124,3 @@ def cost_columns(results: Sequence[Any], decimals: int = 3) -> dict[str, Column]
         "seconds an epoch": lambda group: f"{over_seeds(group, 'seconds_an_epoch').median:.{decimals}f}",
         "times Struct's": ratio,
     }
-
-
-def write_results(results: Sequence[Any], folder: Path) -> None:
-    """Write the results of a run as results.json."""
-    entries = [asdict(result) for result in results]
-    write_whole(folder / "results.json", json.dumps(entries, indent=2) + "\n")

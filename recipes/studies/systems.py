@@ -29,7 +29,7 @@ from gspen_ner.components import Section
 from gspen_ner.files import mend_folder, write_folder
 from gspen_ner.graphs import FactorGraph
 from gspen_ner.head import GSPENHead, make_head
-from gspen_ner.polytopes import Polytope, Simplex
+from gspen_ner.polytopes import LocalPolytope, Polytope, Simplex
 from gspen_ner.recipe import Inference
 from gspen_ner.scorers.graph import GraphScorer, PairTables
 from gspen_ner.terms import TERMS
@@ -46,6 +46,7 @@ from gspen_ner.training import (
 )
 from gspen_ner.training.tensors import Judge, Output, TensorHost
 from recipes.studies.data import StudyData
+from recipes.studies.feature_net import FeatureNet
 from recipes.studies.results import SYSTEMS
 from recipes.studies.settings import options_for
 
@@ -109,7 +110,7 @@ class StudySystems(ABC):
 
     result_class: ClassVar[type[SystemResult]]
     output: ClassVar[Output] = "argmax"
-    """What systems are judged by on dev: labels or marginals."""
+    """Predictions that systems are judged by on dev: labels or marginals."""
     watched: ClassVar[tuple[str, ...]] = ()
     """Splits besides dev that are scored at each evaluation."""
     unary_scale = 1.0
@@ -118,17 +119,18 @@ class StudySystems(ABC):
         self.recipe, self.data, self.graph = recipe, data, graph
         self.seed, self.folder = seed, folder
 
-    @abstractmethod
     def make_net(self) -> nn.Module:
-        """Return a new network from inputs to scores of nodes."""
+        """Return a new network from inputs to scores of nodes: by default from rows of features."""
+        features = self.data.train.inputs.shape[1]
+        return FeatureNet(features, self.graph.num_nodes, **options_for(FeatureNet, self.recipe.unary))
 
     def make_pairs(self, settings: Section) -> nn.Module:
         """Return new scores of pairs: by default a table for each edge."""
         return PairTables(len(self.graph.edges), self.graph.num_labels)
 
     @abstractmethod
-    def over_graph(self, batch: int) -> Polytope:
-        """Return the polytope of a batch over nodes and pairs, by the recipe's kind of inference."""
+    def exact(self, batch: int) -> Polytope:
+        """Return the polytope of a batch over nodes and pairs with exact inference."""
 
     @abstractmethod
     def judge(self, name: str) -> Judge:
@@ -191,14 +193,7 @@ class StudySystems(ABC):
     def with_term(
         self, name: str, settings: Any, struct: System | None = None, term: str = "region_mlp"
     ) -> System:
-        """Train a global term on top of Unary or of a Struct.
-
-        Args:
-            name: name of the system.
-            settings: options of the term, of its inference and of its training.
-            struct: the Struct; by default Unary.
-            term: name of the term.
-        """
+        """Train a global term on top of a Struct, by default on top of Unary."""
 
         def make() -> System:
             head = self.make_term(term, settings, settings.inference, struct is not None)
@@ -214,15 +209,18 @@ class StudySystems(ABC):
         """Return the polytope of a batch over single nodes."""
         return Simplex(torch.ones(batch, self.graph.num_nodes, dtype=torch.bool))
 
-    def make_term(self, name: str, options: Section, inference: Inference, with_edges: bool) -> GSPENHead:
-        """Return a new global term with its inference.
+    def over_graph(self, batch: int) -> Polytope:
+        """Return the polytope of a batch over nodes and pairs, by the recipe's kind of inference."""
+        return self.exact(batch) if self.recipe.graph.inference == "exact" else self._by_messages
 
-        Args:
-            name: name of the term.
-            options: settings that hold the options of the term.
-            inference: options of the head.
-            with_edges: whether the term reads the marginals of pairs.
-        """
+    @cached_property
+    def _by_messages(self) -> LocalPolytope:
+        sweeps = self.recipe.graph.sweeps
+        graph = self.graph.factors()
+        return LocalPolytope(graph, "unit", max_sweeps=sweeps, tolerance=0.0, oracle_sweeps=sweeps)
+
+    def make_term(self, name: str, options: Section, inference: Inference, with_edges: bool) -> GSPENHead:
+        """Return a new global term, which may read the marginals of pairs, with its inference."""
         entry = {"name": name, **options_for(TERMS.classes[name], options)}
         sizes = {
             "num_labels": self.graph.num_labels,
@@ -232,20 +230,9 @@ class StudySystems(ABC):
         return make_head([entry], inference.model_dump(), **sizes)
 
     def on_top(
-        self,
-        polytope: Callable[[int], Polytope],
-        pairs: nn.Module | None = None,
-        head: GSPENHead | None = None,
-        *frozen: str,
+        self, polytope: Callable[[int], Polytope], pairs: nn.Module | None, head: GSPENHead, *frozen: str
     ) -> System:
-        """Return a system on top of Unary.
-
-        Args:
-            polytope: polytope of a batch.
-            pairs: scores of pairs.
-            head: global term and inference.
-            frozen: submodules that stay as they are.
-        """
+        """Return a system on top of Unary, with frozen submodules."""
         system = System(GraphScorer(polytope, pairs=pairs), head)
         return system.freeze(*frozen) if frozen else system
 
@@ -293,29 +280,16 @@ class StudySystems(ABC):
                 "%s, seed %d: %s; %d updates, %.2f s/epoch",
                 name, self.seed, ", ".join(numbers), trained.updates, trained.seconds_an_epoch,
             )  # fmt: skip
-            result = self.result_class(
-                system=name,
-                seed=self.seed,
-                updates=trained.updates,
-                seconds_an_epoch=trained.seconds_an_epoch,
-                inference_steps=trained.inference_steps,
-                negative_losses=trained.negative_losses,
-                **metrics,
-            )
-            return asdict(result)
+            costs = ("updates", "seconds_an_epoch", "inference_steps", "negative_losses")
+            metrics |= {cost: getattr(trained, cost) for cost in costs}
+            return asdict(self.result_class(system=name, seed=self.seed, **metrics))
 
         return self.stored(name, make, train)
 
     # Folders
 
     def stored(self, name: str, make: Callable[[], System], train: Callable[[System], Any]) -> System:
-        """Return a system with the weights of its folder; if there are none, train it and write them.
-
-        Args:
-            name: name of the folder.
-            make: returns the system with new weights.
-            train: trains the system and returns its result.
-        """
+        """Return a new system with the weights of its folder; train it and write them if there are none."""
         torch.manual_seed(self.seed)
         system, folder = make(), self.folder / name
         mend_folder(folder)
@@ -348,9 +322,9 @@ class _FoldsInFolders(TensorHost):
     """Keeps the Unary models of cross-fitting in folders, so that a resumed run does not train them again."""
 
     def __init__(self, systems: StudySystems) -> None:
-        data, recipe = systems.data, systems.recipe
+        data, training = systems.data, systems.recipe.unary
         super().__init__(
-            systems.make_unary, data.train, data.dev, systems.judge("unary"), recipe.unary, systems.seed
+            systems.make_unary, data.train, data.dev, systems.judge("unary"), training, systems.seed
         )
         self.systems = systems
 

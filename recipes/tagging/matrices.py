@@ -22,7 +22,7 @@ from torch import Tensor
 
 from recipes.studies.data import StudyData
 from recipes.tagging.matlab import check_matlab
-from recipes.tagging.splits import SIZES, shuffled
+from recipes.tagging.splits import shuffled
 
 _TAGS = (
     "animals baby bird car clouds dog female flower food indoor lake male night people plant_life portrait "
@@ -34,7 +34,7 @@ _MOST_CELLS = 1 << 30  # of a sparse matrix that is made dense
 
 
 def read_matrices(
-    features: str | Path, labels: str | Path, seed: int = 0, sizes: tuple[int, int] = SIZES
+    features: str | Path, labels: str | Path, seed: int = 0, sizes: tuple[int, int] | None = None
 ) -> StudyData:
     """Read features and tags from matrices; see this module's header for the formats.
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from recipes.studies.data import StudyData
 from recipes.tagging.backbone import SIDE, Backbone
-from recipes.tagging.splits import SIZES, shuffled, split_sizes
+from recipes.tagging.splits import shuffled, split_sizes
 
 _SHORTER = 256  # the shorter side of an image is scaled to this before its middle is cut out
 _MOST_PIXELS = 1 << 24  # of an image; those of MIRFLICKR are much smaller
@@ -31,7 +31,7 @@ def read_mirflickr(
     annotations_folder: str | Path,
     backbone: Backbone,
     seed: int = 0,
-    sizes: tuple[int, int] = SIZES,
+    sizes: tuple[int, int] | None = None,
     batch_size: int = 50,
 ) -> StudyData:
     """Read MIRFLICKR25k as published; see this module's header for its layout.

@@ -9,25 +9,26 @@ from pydantic import Field
 from gspen_ner.components import Section
 from recipes.studies.settings import Count, FeatureNetTraining, ScoresRecipe, TermTraining
 
-Sizes = Annotated[
-    tuple[Count, Count] | None,
-    Field(
-        description="images of train and dev; 10,000 and 5,000, or two fifths and a fifth if there are fewer"
-    ),
-]
+
+class Splits(Section):
+    """How images are divided."""
+
+    seed: int = Field(0, ge=0, description="seed of the splits")
+    sizes: tuple[Count, Count] | None = Field(
+        None,
+        description="images of train and dev; 10,000 and 5,000, or two fifths and a fifth if there are fewer",
+    )
 
 
-class Matrices(Section):
+class Matrices(Splits):
     """Features and tags as two matrices; see `recipes.tagging.matrices`."""
 
     name: Literal["matrices"]
     features: str = Field(description="file of the features: .mat, .npz or .npy")
     tags: str = Field(description="file of the tags: .mat, .npz or .npy")
-    seed: int = Field(0, ge=0, description="seed of the splits")
-    sizes: Sizes = None
 
 
-class Images(Section):
+class Images(Splits):
     """MIRFLICKR25k as published, with features by a network of torchvision."""
 
     name: Literal["images"]
@@ -35,8 +36,6 @@ class Images(Section):
     annotations: str = Field(description="folder of animals.txt and so on")
     backbone: str = Field("alexnet", description="torchvision's name of the network")
     weights: str | None = Field(None, description="file of its weights; by default they are random")
-    seed: int = Field(0, ge=0, description="seed of the splits")
-    sizes: Sizes = None
 
 
 class Generated(Section):

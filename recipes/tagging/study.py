@@ -5,7 +5,7 @@ run folder      seed-S/SYSTEM/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -13,8 +13,7 @@ from rich.table import Table
 from gspen_ner.recipe import expand
 from gspen_ner.runs.tables import OverSeeds
 from recipes.studies.command import Study
-from recipes.studies.data import SPLITS, StudyData
-from recipes.studies.generated import generate_rows
+from recipes.studies.data import SPLITS, generate_rows
 from recipes.studies.pictures import SYSTEM_STYLES, draw_lines
 from recipes.studies.results import (
     WITH_TERM,
@@ -30,8 +29,7 @@ from recipes.studies.results import (
 from recipes.tagging.backbone import torchvision_backbone
 from recipes.tagging.matrices import read_matrices
 from recipes.tagging.mirflickr import read_mirflickr
-from recipes.tagging.settings import Generated, Images, Matrices, TaggingRecipe
-from recipes.tagging.splits import SIZES
+from recipes.tagging.settings import Generated, Matrices, TaggingRecipe
 from recipes.tagging.systems import TaggingResult, TaggingSystems
 
 _PANELS = {"train": "training images", "dev": "validation images", "test": "test images"}
@@ -40,9 +38,19 @@ _PANELS = {"train": "training images", "dev": "validation images", "test": "test
 class TaggingStudy(Study):
     """The study of image tagging in its folder."""
 
-    def __init__(self, recipe: TaggingRecipe, folder: Path) -> None:
-        super().__init__(recipe, folder)
-        self.data = read_images(recipe.data)
+    settings, systems_class = TaggingRecipe, TaggingSystems
+
+    def read_data(self) -> None:
+        source = self.recipe.data
+        if isinstance(source, Generated):
+            self.data = generate_rows(source.rows, source.features, source.tags, source.seed)
+        elif isinstance(source, Matrices):
+            files = expand(source.features), expand(source.tags)
+            self.data = read_matrices(*files, source.seed, source.sizes)
+        else:
+            backbone = torchvision_backbone(source.backbone, source.weights and expand(source.weights))
+            folders = expand(source.images), expand(source.annotations)
+            self.data = read_mirflickr(*folders, backbone, source.seed, source.sizes)
 
     def describe_data(self) -> str:
         data = self.data
@@ -52,60 +60,33 @@ class TaggingStudy(Study):
             f"{len(data.names)} tags, of which an image has {tags:.2f} on average"
         )
 
-    def results(self) -> Iterator[TaggingResult]:
-        for seed in self.recipe.seeds:
-            yield from TaggingSystems(self.recipe, self.data, seed, self.folder / f"seed-{seed}").results()
-
     def report(self, results: Sequence[TaggingResult], figures: Path) -> Iterable[Table]:
-        draw_curves(self.data.source, results, figures)
-        return [tagging_table(results, self.data.source)]
+        title = f"{self.data.source}: wrong tags of an image ({seeds_note(len(self.recipe.seeds))})"
+        draw_curves(title, by_system(results), figures)
+        columns = {split: seeds_column(f"{split}_loss", decimals=3) for split in SPLITS}
+        columns |= cost_columns(results, decimals=2)
+        columns["steps, training"] = term_column("inference_steps")
+        columns["steps, test"] = term_column("test_steps")
+        return [systems_table(title, results, columns)]
 
 
-def read_images(source: Matrices | Images | Generated) -> StudyData:
-    """Read or generate the images that a recipe names."""
-    if isinstance(source, Generated):
-        return generate_rows(source.rows, source.features, source.tags, source.seed)
-    sizes = source.sizes or SIZES
-    if isinstance(source, Matrices):
-        return read_matrices(expand(source.features), expand(source.tags), source.seed, sizes)
-    backbone = torchvision_backbone(source.backbone, source.weights and expand(source.weights))
-    return read_mirflickr(expand(source.images), expand(source.annotations), backbone, source.seed, sizes)
-
-
-def tagging_table(results: Sequence[TaggingResult], source: str) -> Table:
-    """Return wrong tags of an image, costs of training, and inference steps."""
-    columns = {split: seeds_column(f"{split}_loss", decimals=3) for split in SPLITS}
-    columns |= cost_columns(results, decimals=2)
-    columns["steps, training"] = term_column("inference_steps")
-    columns["steps, test"] = term_column("test_steps")
-    return systems_table(f"{source}: wrong tags of an image ({_note(results)})", results, columns)
-
-
-def _note(results: Sequence[TaggingResult]) -> str:
-    return seeds_note([over_seeds(by_system(results)["Unary"], "test_loss")])
-
-
-def draw_curves(source: str, results: Sequence[TaggingResult], folder: Path) -> None:
+def draw_curves(title: str, systems: Mapping[str, Sequence[TaggingResult]], folder: Path) -> None:
     """Draw curves.png: wrong tags of an image on train, dev and test by epoch.
 
     Unary, whose first epochs would leave no room for the others, is a line at its final loss.
     """
-    systems = by_system(results)
     panels = {}
     for split, panel in _PANELS.items():
         curves = {name: _loss_by_epoch(group, split) for name, group in systems.items() if name != "Unary"}
         epochs = sorted({epoch for curve in curves.values() for epoch in curve}) or [0.0, 1.0]
         final = over_seeds(systems["Unary"], f"{split}_loss")
         panels[panel] = {"Unary": {epochs[0]: final, epochs[-1]: final}, **curves}
+    measures = {"training": "inference_steps", "test": "test_steps"}
     steps = {
-        name: {
-            "training": over_seeds(systems[name], "inference_steps").mean,
-            "test": over_seeds(systems[name], "test_steps").mean,
-        }
+        name: {split: over_seeds(systems[name], measure).mean for split, measure in measures.items()}
         for name in WITH_TERM
         if name in systems
     }
-    title = f"{source}: wrong tags of an image ({_note(results)})"
     styles = {name: {**style, "marker": "."} for name, style in SYSTEM_STYLES.items()}
     styles["Unary"] = {"color": SYSTEM_STYLES["Unary"]["color"], "linestyle": "--"}
     axes, more = ("epoch", "wrong tags of an image"), {"inference steps": steps}

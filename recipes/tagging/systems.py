@@ -12,16 +12,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from jaxtyping import Shaped
+from torch import Tensor
 
 from gspen_ner.polytopes import LocalPolytope, Polytope
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
-from recipes.studies.data import StudyData
-from recipes.studies.feature_net import FeatureNet
-from recipes.studies.settings import options_for
+from recipes.studies.data import StudyData, check_shapes
 from recipes.studies.systems import Graph, StudySystems, SystemResult
-from recipes.tagging.metrics import hamming
 from recipes.tagging.settings import TaggingRecipe
 
 
@@ -48,34 +46,39 @@ class TaggingSystems(StudySystems):
         tags = len(data.names)
         super().__init__(recipe, data, Graph(tags, 2, tuple(combinations(range(tags), 2))), seed, folder)
 
-    def make_net(self) -> nn.Module:
-        features = self.data.train.inputs.shape[1]
-        return FeatureNet(features, self.graph.num_nodes, **options_for(FeatureNet, self.recipe.unary))
-
-    def over_graph(self, batch: int) -> Polytope:
-        return self._all_pairs
+    def exact(self, batch: int) -> Polytope:
+        return self._by_cuts
 
     @cached_property
-    def _all_pairs(self) -> LocalPolytope:
-        graph, sweeps = self.graph.factors(), self.recipe.graph.sweeps
-        if self.recipe.graph.inference == "exact":
-            return LocalPolytope(graph, "unit", max_sweeps=sweeps, oracle="cut")
-        return LocalPolytope(graph, "unit", max_sweeps=sweeps, tolerance=0.0, oracle_sweeps=sweeps)
+    def _by_cuts(self) -> LocalPolytope:
+        sweeps = self.recipe.graph.sweeps
+        return LocalPolytope(self.graph.factors(), "unit", max_sweeps=sweeps, oracle="cut")
 
     def judge(self, name: str) -> Judge:
-        return negative_hamming
+        return lambda predicted, labels: -hamming(predicted, labels)
 
     def measure(
         self, name: str, system: System, settings: Any, splits: Mapping[str, Examples], trained: Trained
     ) -> dict[str, Any]:
+        losses = {
+            f"{split}_loss": hamming(predictions(system, examples.inputs), examples.labels)
+            for split, examples in splits.items()
+        }
         steps = predictions(system, splits["test"].inputs, "steps").double().mean().item()
-        metrics: dict[str, Any] = {"test_steps": steps}
-        for split, examples in splits.items():
-            metrics[f"{split}_loss"] = hamming(predictions(system, examples.inputs), examples.labels)
-        metrics["curve"] = [{key: abs(value) for key, value in point.items()} for point in trained.curve]
-        return metrics
+        curve = [{key: abs(value) for key, value in point.items()} for point in trained.curve]
+        return {"test_steps": steps, **losses, "curve": curve}
 
 
-def negative_hamming(predicted: Tensor, labels: Tensor) -> float:
-    """Return the negative number of wrong tags of an image, by which weights are chosen on dev."""
-    return -hamming(predicted, labels)
+def hamming(predicted: Shaped[Tensor, "images tags"], labels: Shaped[Tensor, "images tags"]) -> float:
+    """Return the mean number of wrong tags of an image, missing or too many.
+
+    Example:
+        >>> import torch
+        >>> hamming(torch.tensor([[1, 0, 1], [0, 0, 0]]), torch.tensor([[1, 1, 0], [0, 0, 1]]))
+        1.5
+    """
+    check_shapes("predictions and labels as [images, tags]", predicted, labels)
+    for name, values in (("predictions", predicted), ("labels", labels)):
+        if not ((values == 0) | (values == 1)).all():
+            raise ValueError(f"expected {name} that are 0 or 1, got others")
+    return (predicted.bool() != labels.bool()).sum(1).double().mean().item()

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from recipes.bench import chain, graph
-from recipes.bench.chain_peers import ChainProblem, FlairCRF, PytorchCRF, TorchLoop, TorchStruct
+from recipes.bench.chain import ChainProblem, FlairCRF, PytorchCRF, TorchLoop, TorchStruct
 from recipes.bench.commands import bench
-from recipes.bench.graph_problem import GraphProblem
+from recipes.bench.graph import GraphProblem
 from tests.tiny import make_model
 
 runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"})

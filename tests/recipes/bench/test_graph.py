@@ -10,9 +10,7 @@ import pytest
 
 from gspen_ner.polytopes import LocalPolytope, Tree
 from recipes.bench import graph
-from recipes.bench.graph_numpy import ConvexLoop, NumpyLoop, SumProductLoop
-from recipes.bench.graph_pgmax import PGMax
-from recipes.bench.graph_problem import GraphProblem
+from recipes.bench.graph import ConvexLoop, GraphProblem, NumpyLoop, PGMax, SumProductLoop
 from recipes.bench.timing import run_contests
 
 LOOPS = GraphProblem("triangle with a tail", 4, 3, ((0, 1), (2, 1), (0, 2), (2, 3)), batch=3, sweeps=7)
@@ -92,9 +90,8 @@ def test_an_interpreter_without_pgmax_is_reported():
     if PGMax().missing() is None:
         pytest.skip("PGMax is installed here")
     assert "--pgmax-python" in PGMax().missing()
-    numpy_loop, pgmax = graph.peers(Path(sys.executable))
-    assert numpy_loop.missing() is None
-    reason = pgmax.missing()
+    assert NumpyLoop().missing() is None
+    reason = PGMax(Path(sys.executable)).missing()
     assert "PGMax 0.6.1: " in reason
     assert "No module named" in reason or "No package metadata" in reason
 

@@ -10,10 +10,17 @@ from typer.testing import CliRunner
 
 from gspen_ner.polytopes import LocalPolytope, Tree
 from gspen_ner.training import Trained
-from recipes.bench import epochs, run_times
+from recipes.bench import table
 from recipes.bench.commands import bench
-from recipes.bench.epochs import BY_MESSAGES, UPDATES, TimedTask, timed_tasks
-from recipes.bench.run_times import PAPER_SECONDS, as_table, time_task
+from recipes.bench.table import (
+    BY_MESSAGES,
+    PAPER_SECONDS,
+    UPDATES,
+    TimedTask,
+    as_table,
+    time_task,
+    timed_tasks,
+)
 from recipes.multilabel.__main__ import app
 from tests.recipes.commands import run_command
 from tests.recipes.multilabel.test_command import TINY as MULTILABEL
@@ -98,7 +105,7 @@ def test_without_the_data_generated_ones_of_the_published_size_are_timed(monkeyp
 @pytest.mark.parametrize("name", ["tagging", "Bookmarks"])
 def test_contestants_are_the_recipes_systems_a_little_trained(name, monkeypatch, tmp_path):
     monkeypatch.delenv("GSPEN_DATA", raising=False)
-    monkeypatch.setattr(epochs, "UPDATES", dict.fromkeys(UPDATES, 1))
+    monkeypatch.setattr(table, "UPDATES", dict.fromkeys(UPDATES, 1))
     (task,) = (task for task in timed_tasks() if task.name == name)
     timed = {contestant.name: contestant for contestant in task.contestants(tmp_path, 40)}
     assert list(timed)[:2] == ["Struct", BY_MESSAGES]
@@ -141,8 +148,8 @@ def test_systems_of_a_run_are_timed_as_they_are(monkeypatch, tmp_path):
 
 
 def test_the_command_shows_a_table_and_writes_json(monkeypatch, tmp_path):
-    monkeypatch.setattr(epochs, "timed_tasks", lambda runs: [TimedTask("Bibtex", "made up", 1000, made_up)])
-    monkeypatch.setattr(run_times, "time_ner", None)
+    monkeypatch.setattr(table, "timed_tasks", lambda runs: [TimedTask("Bibtex", "made up", 1000, made_up)])
+    monkeypatch.setattr(table, "time_ner", None)
     result = RUNNER.invoke(bench, ["table", "--quick", "--json", str(tmp_path / "table.json")])
     assert result.exit_code == 0, result.output
     assert "times Struct by messages" in " ".join(result.output.split())

@@ -14,8 +14,14 @@ from recipes.multilabel.metrics import best_threshold, example_f1
 from recipes.multilabel.settings import MultilabelRecipe
 from recipes.multilabel.systems import MultilabelSystems
 from recipes.studies import systems as study_systems
-from recipes.studies.generated import generate_rows
-from tests.recipes.commands import load_study, run_command
+from recipes.studies.data import generate_rows
+from tests.recipes.commands import (
+    assert_not_trained_again,
+    load_study,
+    results_of,
+    run_command,
+    train_study,
+)
 
 SYSTEMS = ["unary", "struct", "spen", "nlstruct", "gspen"]
 READS = {"read_potentials": False, "last_label_only": True}
@@ -41,19 +47,13 @@ def write(file, **changes):
 def trained(tmp_path_factory):
     """Folder and output of a run; not to be changed."""
     folder = tmp_path_factory.mktemp("multilabel")
-    result = run_command(app, write(folder / "tiny.yaml"), "--output", folder / "run")
-    assert result.exit_code == 0, result.output
-    return folder / "run", result.output
+    return train_study(app, write(folder / "tiny.yaml"), folder / "run")
 
 
 def systems_in(folder, recipe):
     return MultilabelSystems(
         load_study(MultilabelRecipe, recipe), generate_rows((120, 60, 60), 30, 6, 0), 1, folder
     )
-
-
-def results_of(folder):
-    return json.loads((folder / "results.json").read_text())
 
 
 def test_the_folder_has_everything(trained):
@@ -89,12 +89,7 @@ def test_the_picture_shows_the_means(trained):
 
 
 def test_a_run_that_is_there_is_not_trained_again(trained, tmp_path, monkeypatch):
-    folder, _ = trained
-    monkeypatch.setattr(study_systems, "fit", None)
-    before = results_of(folder)
-    result = run_command(app, write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
-    assert result.exit_code == 0, result.output
-    assert results_of(folder) == before
+    assert_not_trained_again(app, write(tmp_path / "tiny.yaml"), trained[0], monkeypatch)
 
 
 def test_thresholds_are_chosen_on_dev_and_scores_are_those_of_the_saved_systems(trained):

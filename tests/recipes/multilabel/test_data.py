@@ -14,7 +14,7 @@ from gspen_ner.graphs import FactorGraph
 from recipes.multilabel.files import BOOKMARKS_ROWS, read_bibtex, read_bookmarks
 from recipes.multilabel.metrics import best_threshold, example_f1
 from recipes.multilabel.systems import star_edges
-from recipes.studies.generated import generate_rows
+from recipes.studies.data import generate_rows
 
 NAMES = ("u", "TAG_b", "v", "TAG_a", "w")  # labels and features may stand in any order
 LABELS = ("TAG_a", "TAG_b")

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from gspen_ner.training import Examples
-from recipes.ocr.samples import draw_samples
+from recipes.ocr.report import draw_samples
 
 
 def split(brightness, count=5):
@@ -58,7 +58,7 @@ import sys
 from pathlib import Path
 import torch
 from gspen_ner.training import Examples
-from recipes.ocr.samples import draw_samples
+from recipes.ocr.report import draw_samples
 assert not {{"PIL", "matplotlib", "sklearn"}} & set(sys.modules)
 split = Examples(torch.zeros(1, 5, 28, 28).byte(), torch.zeros(1, 5).long())
 draw_samples({{0.5: split}}, Path({str(tmp_path / "x")!r}), 1)

@@ -238,9 +238,11 @@ def test_accuracies():
     for metric in (letter_accuracy, word_accuracy):
         assert isinstance(metric(predicted, gold), float)
         for wrong in (gold[:3], gold[:, :4], gold[0]):
-            with pytest.raises(ValueError, match=r"expected labels \[examples, 5\] twice, got"):
+            with pytest.raises(
+                ValueError, match=r"expected predicted and gold labels as \[examples, 5\], got"
+            ):
                 metric(wrong, gold)
-        with pytest.raises(ValueError, match="expected labels"):
+        with pytest.raises(ValueError, match="expected predicted and gold labels"):
             metric(gold[:0], gold[:0])
 
 

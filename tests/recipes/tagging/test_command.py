@@ -14,12 +14,17 @@ from torch import nn
 from gspen_ner.training import SCORE_SOURCES, predictions
 from recipes.studies import systems as study_systems
 from recipes.tagging.__main__ import app
-from recipes.tagging.metrics import hamming
 from recipes.tagging.settings import TaggingRecipe
 from recipes.tagging.study import TaggingStudy
-from recipes.tagging.systems import TaggingSystems
+from recipes.tagging.systems import TaggingSystems, hamming
 from tests.helpers import killed_at, weights_of
-from tests.recipes.commands import load_study, run_command
+from tests.recipes.commands import (
+    assert_not_trained_again,
+    load_study,
+    results_of,
+    run_command,
+    train_study,
+)
 
 SYSTEMS = ["unary", "struct", "spen", "nlstruct", "gspen"]
 SHORT = {
@@ -52,13 +57,7 @@ def write(file, **changes):
 def trained(tmp_path_factory):
     """Folder and output of a run; not to be changed."""
     folder = tmp_path_factory.mktemp("tagging")
-    result = run_command(app, write(folder / "tiny.yaml"), "--output", folder / "run")
-    assert result.exit_code == 0, result.output
-    return folder / "run", result.output
-
-
-def results_of(folder):
-    return json.loads((folder / "results.json").read_text())
+    return train_study(app, write(folder / "tiny.yaml"), folder / "run")
 
 
 def systems_of(folder, seed=1):
@@ -119,12 +118,7 @@ def test_the_picture_shows_the_curves_of_all_seeds(trained):
 
 
 def test_a_run_that_is_there_is_not_trained_again(trained, tmp_path, monkeypatch):
-    folder, _ = trained
-    monkeypatch.setattr(study_systems, "fit", None)
-    before = results_of(folder)
-    result = run_command(app, write(tmp_path / "tiny.yaml"), "--output", folder, "--resume")
-    assert result.exit_code == 0, result.output
-    assert results_of(folder) == before
+    assert_not_trained_again(app, write(tmp_path / "tiny.yaml"), trained[0], monkeypatch)
 
 
 def test_a_run_that_was_killed_goes_on_and_comes_out_the_same(trained, tmp_path):

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.io import savemat
 
 from recipes.tagging.matrices import TAG_NAMES, read_matrices
-from recipes.tagging.metrics import hamming
+from recipes.tagging.systems import hamming
 from tests.recipes.tagging.tagging_examples import assert_well_formed, splits
 
 

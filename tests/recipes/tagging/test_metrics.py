@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from recipes.tagging.metrics import hamming
+from recipes.tagging.systems import hamming
 
 
 def test_hamming():

@@ -21,6 +21,7 @@ def test_sizes(rows, sizes):
 
 def test_sizes_of_ones_own_are_never_changed():
     assert split_sizes(31, (20, 10)) == (20, 10, 1)
+    assert split_sizes(20_015, (10_000, 5_000)) == (10_000, 5_000, 5_015)
     for rows, sizes in ((30, (20, 10)), (9, (0, 5)), (9, (5, -1))):
         with pytest.raises(
             ValueError, match=rf"expected more than {sizes[0]} \+ {sizes[1]} rows .* got {rows}"
