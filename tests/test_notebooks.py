@@ -94,7 +94,10 @@ CHECKS = {
         "assert all((it.marginals.nodes.sum(-1) - 1).abs().max() < 1e-6 for it in solutions.values())",
         "assert chosen['without the term'].bincount().tolist() == [5, 1, 3]",
         "assert chosen['with the term'].equal(best_plan) and best_plan.bincount().tolist() == [3, 3, 3]",
-        # Words
+        # Systems that are trained
+        "assert right['GSPEN'] > right['Struct'] + 20 and right['NLStruct'] > right['Struct'] - 10, right",
+    ],
+    "reading_words": [
         "assert accuracy['Unary'] + 20 < min(accuracy['Struct'], accuracy['SPEN']), accuracy",
         "assert max(accuracy['Struct'], accuracy['SPEN']) < accuracy['GSPEN'], accuracy",
         "shares = {name: 100 * float((wrong[name] == 0).double().mean()) for name in accuracy}",
@@ -142,7 +145,7 @@ CHECKS = {
 }
 """What holds when a notebook has run, in its own variables."""
 
-NEEDS = {"flair_upgrade": ("flair",), "factor_graphs": ("PIL", "sklearn")}
+NEEDS = {"flair_upgrade": ("flair",), "reading_words": ("PIL", "sklearn")}
 """Packages of a notebook's own."""
 
 every_notebook = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
