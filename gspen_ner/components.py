@@ -12,6 +12,7 @@ the constructor itself read them from there. An entry is an option set as recipe
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -117,19 +118,17 @@ def options_of(component: Any) -> dict[str, Any]:
     return {name: _as_entry(value, _hints(cls)[name]) for name, value in options.items()}
 
 
-def section_of(cls: Any, given: Collection[str] | None = None, **fixed: Any) -> type[Section]:
+def section_of(cls: Any, **fixed: Any) -> type[Section]:
     """Return the section of a recipe that holds the options of a class.
 
     Args:
         cls: a configurable class.
-        given: arguments that are no options; those that the class was declared with by default.
         fixed: more fields, such as `name`.
     """
-    given = cls._given if given is None else given
     descriptions, hints = _descriptions(cls), _hints(cls)
     fields: dict[str, Any] = dict(fixed)
     for name, parameter in inspect.signature(cls).parameters.items():
-        if name in given:
+        if name in cls._given:
             continue
         annotation, default = hints[name], parameter.default
         registry = _registry(annotation)
@@ -255,9 +254,8 @@ class Registry(Generic[Component]):
 @functools.cache
 def _hints(cls: Any) -> dict[str, Any]:
     """Return the annotations of a class's options, with their limits."""
-    constructor = inspect.unwrap(cls.__init__)
-    is_dataclass = hasattr(cls, "__dataclass_fields__")
-    return get_type_hints(cls if is_dataclass else constructor, include_extras=True)
+    source = cls if dataclasses.is_dataclass(cls) else inspect.unwrap(cls.__init__)
+    return get_type_hints(source, include_extras=True)
 
 
 def _registry(annotation: Any) -> Registry | None:

@@ -118,7 +118,9 @@ def decode_spans(
         candidates = likely_spans(theta, chain, labels, threshold)
         return [best_non_overlapping(row, threshold) for row in candidates]
     candidates = likely_spans(theta, chain, labels, _LOWEST_THRESHOLD)
-    expected_gold = _expected_count(theta, chain, labels)
+    opens = [index for index, name in enumerate(labels.names) if name[0] in "BS"]
+    # the expected number of labels that open a span; in a legal chain, the number of spans
+    expected_gold = float(chain.sums(theta, with_edges=False)[1].nodes[..., opens].sum())
     threshold = 0.5
     for _ in range(100):  # Dinkelbach's iteration; it converges in a few rounds
         chosen = [best_non_overlapping(row, threshold) for row in candidates]
@@ -178,12 +180,6 @@ def scored_entities(
     spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
     probabilities = span_probabilities(theta, chain, labels, spans)
     return [list(map(ScoredSpan, *row)) for row in zip(spans, probabilities, strict=True)]
-
-
-def _expected_count(theta: Parts, chain: Chain, labels: Labels) -> float:
-    """Return the expected number of labels that open a span; in a legal chain, the number of spans."""
-    opens = [index for index, name in enumerate(labels.names) if name[0] in "BS"]
-    return float(chain.sums(theta, with_edges=False)[1].nodes[..., opens].sum())
 
 
 def _by_width(

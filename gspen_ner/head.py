@@ -29,6 +29,7 @@ from gspen_ner.polytopes.polytope import Polytope
 from gspen_ner.solvers import SOLVERS, MirrorDescent, Solution, Solver, solve
 from gspen_ner.solvers.solve import MAX_STEPS, STOP, TOLERANCE, Stop
 from gspen_ner.terms import TERMS, Context, GlobalTerm, TermSum
+from gspen_ner.terms.term import summands
 
 LOSSES = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1": fixed_point_f1}
 
@@ -109,9 +110,7 @@ class GSPENHead(nn.Module):
 
     def configuration(self) -> dict[str, Any]:
         """Return the terms and options from which `make_head` makes an equal head."""
-        terms = (
-            self.term.terms if isinstance(self.term, TermSum) else [] if self.term is None else [self.term]
-        )
+        terms = [] if self.term is None else summands(self.term)
         return {"terms": [TERMS.entry_of(term) for term in terms], "inference": options_of(self)}
 
     def infer(
@@ -133,7 +132,10 @@ class GSPENHead(nn.Module):
     ) -> HeadLoss:
         """Return the training loss of each example; dropout is on in training mode."""
         if self.term is None:
-            loss = self._linear_loss(potentials, polytope, labels)
+            if self.temperature == 1 and self.cost == 0:
+                loss = negative_log_likelihood(potentials, polytope, labels)
+            else:
+                loss = linear_hinge(potentials, polytope, labels, self.temperature, self.cost)
             return HeadLoss(loss, torch.zeros_like(loss, dtype=torch.bool), None)
         objective = self._objective(potentials, polytope, context, labels)
         if torch.is_inference_mode_enabled():  # autograd, which inference needs, cannot use its tensors
@@ -150,13 +152,6 @@ class GSPENHead(nn.Module):
         """Return the predicted labels of each example."""
         theta = potentials if self.term is None else self.infer(potentials, polytope, context).theta
         return label_lists(polytope.argmax(theta))
-
-    def _linear_loss(
-        self, potentials: Parts, polytope: Polytope, labels: Int[Tensor, "B N"]
-    ) -> Float[Tensor, " B"]:
-        if self.temperature == 1 and self.cost == 0:
-            return negative_log_likelihood(potentials, polytope, labels)
-        return linear_hinge(potentials, polytope, labels, self.temperature, self.cost)
 
     def _objective(
         self,
@@ -204,11 +199,11 @@ def make_head(terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], 
     """
     if not terms:
         raise ValueError("a head needs at least one term")
-    summands = [TERMS.make(entry, **given) for entry in terms]
+    members = [TERMS.make(entry, **given) for entry in terms]
     options = dict(inference)
     if isinstance(options.get("solver"), Mapping):
         options["solver"] = SOLVERS.make(options["solver"])
-    return GSPENHead(summands[0] if len(summands) == 1 else TermSum(*summands), **options)
+    return GSPENHead(members[0] if len(members) == 1 else TermSum(*members), **options)
 
 
 def given_labels(names: Sequence[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from torch import Tensor
 Scheme = Literal["BIO", "BIOES"]
 
 _OPENS = {"BIO": "B", "BIOES": "BS"}  # prefixes of the first token of a span
-_CONTINUES = {"BIO": "BI", "BIOES": "BI"}  # prefixes after which the span may continue
+_CONTINUES = "BI"  # prefixes after which the span may continue
 _INSIDE = {"BIO": "I", "BIOES": "IE"}  # prefixes that need a token of the same span before them
 _MUST_CONTINUE = {"BIO": "", "BIOES": "BI"}  # prefixes after which the span must continue
 
@@ -112,7 +112,7 @@ class Labels:
 def follows(before: str, after: str, scheme: Scheme) -> bool:
     """Return whether a tag may follow another; "O" also stands for the beginning or end of a sentence."""
     if after[0] in _INSIDE[scheme]:
-        return before[0] in _CONTINUES[scheme] and before[2:] == after[2:]
+        return before[0] in _CONTINUES and before[2:] == after[2:]
     return before[0] not in _MUST_CONTINUE[scheme]
 
 

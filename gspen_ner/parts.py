@@ -176,11 +176,8 @@ class Parts:
     def per_position(self) -> Parts:
         """Return the same scores of a chain with one table per edge, which takes B * N * L * L numbers."""
         batch, length, labels = self.nodes.shape
-        if self.edges is None:
-            edges = self.nodes.new_zeros(batch, length - 1, labels, labels)
-        else:
-            edges = self.edges.expand(batch, length - 1, labels, labels)
-        return Parts(self.nodes, edges)
+        edges = self.nodes.new_zeros(1, 1, labels, labels) if self.edges is None else self.edges
+        return Parts(self.nodes, edges.expand(batch, length - 1, labels, labels))
 
 
 def inner_product(scores: Tensor, weights: Tensor) -> Float[Tensor, " B"]:

@@ -75,7 +75,11 @@ class FactorGraph:
             raise ValueError(f"a factor needs one or more different variables, got {scope!r}")
         if frozenset(scope) in self._covered:
             raise ValueError(f"there is a factor over {scope!r} already; add this table to its table")
-        self._tables[scope] = None if table is None else self._checked(scope, table)
+        scores = None if table is None else as_scores(table)
+        expected = [self._labels[name] for name in scope]
+        if scores is not None and list(scores.shape) != expected:
+            raise ValueError(f"the table of factor {scope!r} must be {expected}, got {list(scores.shape)}")
+        self._tables[scope] = scores
         self._covered.add(frozenset(scope))
 
     def compile(self) -> CompiledGraph:
@@ -90,10 +94,3 @@ class FactorGraph:
             scopes=tuple(tuple(numbers[name] for name in scope) for scope in scopes),
             tables={scope: table for scope, table in self._tables.items() if table is not None},
         )
-
-    def _checked(self, scope: tuple[Hashable, ...], table: Tensor | Sequence) -> Tensor:
-        scores = as_scores(table)
-        expected = [self._labels[name] for name in scope]
-        if list(scores.shape) != expected:
-            raise ValueError(f"the table of factor {scope!r} must be {expected}, got {list(scores.shape)}")
-        return scores

@@ -21,6 +21,9 @@ from torch import Tensor
 from gspen_ner.graphs.index import GraphIndex
 from gspen_ner.parts import Parts
 
+Cells = Float[Tensor, "B cells"]
+Entries = Float[Tensor, "B entries"]
+
 
 @dataclass(frozen=True, eq=False)
 class CompiledGraph:
@@ -86,8 +89,7 @@ class CompiledGraph:
             torch.Size([4, 1, 3, 3])
         """
         given = {self._scope(key): as_scores(value) for key, value in (scores or {}).items()}
-        factors = [(scope, self._table_shape(scope), value) for scope, value in given.items()]
-        sizes = {len(value) for _, shape, value in factors if value.dim() == len(shape) + 1}
+        sizes = {len(value) for scope, value in given.items() if value.dim() == len(scope) + 1}
         sizes |= set() if batch is None else {batch}
         if len(sizes) > 1:
             raise ValueError(f"scores must be of one batch, got batches of different sizes: {sorted(sizes)}")
@@ -95,18 +97,18 @@ class CompiledGraph:
         like = next((value for values in (given, self.tables) for value in values.values()), torch.zeros(()))
         cells = like.new_zeros(rows, self.index.num_cells)
         entries = like.new_zeros(rows, self.index.num_entries)
-        factors += [(scope, self._table_shape(scope), table.to(like)) for scope, table in self.tables.items()]
-        for scope, shape, value in factors:
+        for scope, value in (*given.items(), *self.tables.items()):
+            shape, start = self._find(scope)
             if list(value.shape) not in (shape, [rows, *shape]):
                 raise ValueError(
                     f"scores of {scope!r} must be {shape} or [batch, {', '.join(map(str, shape))}], "
                     f"got {list(value.shape)}"
                 )
-            flat, start = self._flat_position(scope, cells, entries)
-            flat[:, start : start + int(np.prod(shape))] += value.reshape(-1, int(np.prod(shape)))
+            flat, size = cells if len(scope) == 1 else entries, int(np.prod(shape))
+            flat[:, start : start + size] += value.to(like).reshape(-1, size)
         return self.unflatten(cells, entries)
 
-    def flatten(self, scores: Parts) -> tuple[Float[Tensor, "B cells"], Float[Tensor, "B entries"]]:
+    def flatten(self, scores: Parts) -> tuple[Cells, Entries]:
         """Return the scores of a batch in flat rows, without padding."""
         self._check_shapes(scores)
         batch, index, labels = len(scores.nodes), self.index, self.max_labels
@@ -123,7 +125,7 @@ class CompiledGraph:
         factors = cells.new_zeros(1, index.num_large) if scores.factors is None else scores.factors
         return cells, torch.cat([entries, factors.expand(batch, -1)], 1)
 
-    def unflatten(self, cells: Float[Tensor, "B cells"], entries: Float[Tensor, "B entries"] | None) -> Parts:
+    def unflatten(self, cells: Cells, entries: Entries | None) -> Parts:
         """Return flat rows as `Parts`; zero for labels that a variable does not have."""
         batch, index, labels = len(cells), self.index, self.max_labels
         nodes = self._pad(cells, index.node_cells, self.num_nodes * labels)
@@ -187,23 +189,17 @@ class CompiledGraph:
     def _factors(self) -> dict[tuple[int, ...], int]:
         return {scope: factor for factor, scope in enumerate(self.scopes)}
 
-    def _table_shape(self, scope: tuple[Hashable, ...]) -> list[int]:
-        """Return the numbers of labels of a factor's variables."""
+    def _find(self, scope: tuple[Hashable, ...]) -> tuple[list[int], int]:
+        """Return the shape of a factor's table, and the column of flat rows at which it starts."""
         numbers = tuple(self._numbers.get(name, -1) for name in scope)
         if -1 in numbers or (len(scope) > 1 and numbers not in self._factors):
             permuted = [other for other in self.scopes if sorted(other) == sorted(numbers)]
             hint = f", only over {tuple(self.names[n] for n in permuted[0])!r}" if permuted else ""
             raise ValueError(f"this graph has no factor over {scope!r}{hint}")
-        return [self.label_counts[number] for number in numbers]
-
-    def _flat_position(
-        self, scope: tuple[Hashable, ...], cells: Tensor, entries: Tensor
-    ) -> tuple[Tensor, int]:
-        """Return the flat rows with a factor's scores, and the column at which they start."""
-        numbers = tuple(self._numbers[name] for name in scope)
+        shape = [self.label_counts[number] for number in numbers]
         if len(numbers) == 1:
-            return cells, int(self.index.cell_starts[numbers[0]])
-        return entries, int(self.index.entry_starts[self._factors[numbers]])
+            return shape, int(self.index.cell_starts[numbers[0]])
+        return shape, int(self.index.entry_starts[self._factors[numbers]])
 
 
 def as_scores(values: Tensor | Sequence) -> Tensor:

@@ -3,8 +3,8 @@
 chains    `inference` checks the input, chooses a backend (`backends`) and makes results differentiable; its
           functions are exported here. The backends are `reference` (torch, log space, any device) and
           `numba_backend` (compiled, CPU).
-graphs    `messages` computes marginals (`messages_log_space` for scores with a large spread). Best labellings
-          or points come from `max_product` on forests, `minimum_cut` and `linear_program` on other graphs.
+graphs    `messages` computes marginals (`messages_log_space` for scores with a large spread). `linear_scores`
+          computes best labellings or points.
 """
 
 from gspen_ner.kernels.backends import (

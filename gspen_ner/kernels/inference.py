@@ -204,7 +204,15 @@ class _LogPartition(torch.autograd.Function):
             _, node_marginals, edge_marginals = ReferenceBackend().forward_backward(
                 nodes, edges, lengths, "edges"
             )
-        return *_weigh(ctx, grad, nodes, edges, node_marginals, edge_marginals), None
+        weight = grad.to(node_marginals.dtype)
+        node_grad, edge_grad = (weight[:, None, None] * node_marginals).to(nodes.dtype), None
+        if ctx.needs_input_grad[1]:
+            if edges.shape[0] == 1 and len(nodes) > 1:  # a table that all rows share
+                edge_grad = (weight @ edge_marginals.flatten(1)).view(edges.shape)
+            else:
+                edge_grad = weight[:, None, None, None] * edge_marginals
+            edge_grad = edge_grad.to(edges.dtype)
+        return node_grad, edge_grad, None
 
 
 class _LogLikelihood(torch.autograd.Function):
@@ -247,16 +255,3 @@ def _differentiable_gradients(ctx, grad, nodes, edges, start, end, lengths, tags
 
 def _wanted(ctx) -> Want:
     return "edges" if ctx.needs_input_grad[1] else "nodes"
-
-
-def _weigh(ctx, grad: Tensor, nodes: Tensor, edges: Tensor, node_part: Tensor, edge_part: Tensor):
-    """Return the gradients with each row weighted by `grad`, summed over the batch for shared tables."""
-    weight = grad.to(node_part.dtype)
-    node_grad, edge_grad = (weight[:, None, None] * node_part).to(nodes.dtype), None
-    if ctx.needs_input_grad[1]:
-        if edges.shape[0] == 1 and len(nodes) > 1:
-            edge_grad = (weight @ edge_part.flatten(1)).view(edges.shape)
-        else:
-            edge_grad = weight[:, None, None, None] * edge_part
-        edge_grad = edge_grad.to(edges.dtype)
-    return node_grad, edge_grad

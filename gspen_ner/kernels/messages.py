@@ -20,9 +20,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers
-from gspen_ner.kernels.beliefs import Beliefs, Sweeps
+from gspen_ner.graphs.compiled import Cells, Entries
 from gspen_ner.kernels.loops.graph import Graph
-from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
+from gspen_ner.kernels.messages_log_space import Beliefs, Sweeps, pass_messages_in_log_space
 from gspen_ner.kernels.thread_pool import over_rows
 
 # Largest spreads, in nats, for which sums of exponentials lose no relevant entries: of the entries of a table
@@ -34,8 +34,8 @@ _MAX_PRODUCT = 600.0
 def pass_messages(
     graph: CompiledGraph,
     numbers: CountingNumbers,
-    cells: Float[Tensor, "B cells"],
-    entries: Float[Tensor, "B entries"],
+    cells: Cells,
+    entries: Entries,
     sweeps: Sweeps,
     start: Float[Tensor, "B messages"] | None = None,
 ) -> Beliefs:

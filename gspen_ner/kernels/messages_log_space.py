@@ -11,10 +11,39 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers
-from gspen_ner.kernels.beliefs import Beliefs, Sweeps
+from gspen_ner.graphs.compiled import Cells, Entries
+
+
+class Sweeps(NamedTuple):
+    """The order in which nodes are visited, and when to stop.
+
+    Args:
+        groups: groups of nodes in the order of their visits; nodes of a group must not share a factor (or
+            must be siblings in a forest).
+        max_sweeps: maximum number of sweeps; a sweep visits all groups once.
+        tolerance: a block of examples stops when no belief of a node changes by more than this in a sweep,
+            nor differs by more from the marginals of its factors.
+        exact: whether one sweep gives the exact result, as on a forest from leaves to roots and back;
+            otherwise, beliefs of factors are rounded to be consistent with those of nodes.
+    """
+
+    groups: list[np.ndarray]
+    max_sweeps: int
+    tolerance: float
+    exact: bool = False
+
+
+class Beliefs(NamedTuple):
+    """Beliefs of nodes and factors in flat rows; the marginals of factors equal the beliefs of nodes."""
+
+    cells: Cells
+    entries: Entries
+    messages: Float[Tensor, "B messages"]
+    """Messages from nodes to factors, each with a largest entry of one; a later call can start from them."""
 
 
 class _Group(NamedTuple):
@@ -59,21 +88,16 @@ def _group(graph: CompiledGraph, nodes: tuple[int, ...], device: torch.device) -
 def pass_messages_in_log_space(
     graph: CompiledGraph,
     numbers: CountingNumbers,
-    cells: Tensor,
-    entries: Tensor,
+    cells: Cells,
+    entries: Entries,
     sweeps: Sweeps,
     start: Tensor,
 ) -> Beliefs:
     """Return the beliefs of a batch; see `pass_messages`."""
     sweeper = _Sweeper(graph, numbers, cells, entries)
     sent = torch.cat([start.log(), start.new_zeros(len(start), 1)], 1)
-    # A group without factors has no messages; its beliefs are computed with those of all nodes.
-    plans = [
-        _group(graph, tuple(group.tolist()), cells.device)
-        for group in sweeps.groups
-        if graph.index.degrees[group].any()
-    ]
-    all_nodes = _group(graph, tuple(range(graph.num_nodes)), cells.device) if plans else None
+    plans = [_group(graph, tuple(group.tolist()), cells.device) for group in sweeps.groups]
+    all_nodes = _group(graph, tuple(range(graph.num_nodes)), cells.device)
     before = torch.zeros_like(cells)
     for _ in range(sweeps.max_sweeps):
         for plan in plans:
@@ -114,13 +138,10 @@ class _Sweeper:
         values = self.tables[:, plan.entries] + sent[:, plan.others].sum(-1)
         return _segment_logsumexp(values, plan.own, sent.shape[1] - 1)
 
-    def believe(self, plan: _Group | None, received: Tensor) -> Tensor:
+    def believe(self, plan: _Group, received: Tensor) -> Tensor:
         """Return log beliefs of all cells, which are valid for the group's nodes."""
-        total = self.cells
-        if plan is not None:
-            own = received[:, plan.messages] * self.message_numbers[plan.messages]
-            total = total.index_add(1, plan.cells, own)
-        total = total / self.cell_totals
+        own = received[:, plan.messages] * self.message_numbers[plan.messages]
+        total = self.cells.index_add(1, plan.cells, own) / self.cell_totals
         norm = _segment_logsumexp(total, self.cell_nodes, self.graph.num_nodes)
         return total - norm[:, self.cell_nodes]
 
@@ -132,10 +153,9 @@ class _Sweeper:
         top = _segment_max(value, slots, len(self.graph.index.slot_nodes))
         return value - top[:, slots].nan_to_num(neginf=0.0)
 
-    def all_beliefs(self, all_nodes: _Group | None, sent: Tensor) -> Tensor:
+    def all_beliefs(self, all_nodes: _Group, sent: Tensor) -> Tensor:
         """Return the beliefs of all nodes."""
-        received = self.cells if all_nodes is None else self.collect(all_nodes, sent)
-        return self.believe(all_nodes, received).exp()
+        return self.believe(all_nodes, self.collect(all_nodes, sent)).exp()
 
     def rounded_tables(self, sent: Tensor, beliefs: Tensor) -> Tensor:
         """Return beliefs of factors, rounded so that their marginals are the beliefs of the nodes."""

@@ -44,9 +44,9 @@ class NumbaBackend:
         return device.type == "cpu"
 
     def forward_backward(self, nodes: Tensor, edges: Tensor, lengths: Tensor, want: Want) -> ChainSums:
-        scores, tables, sizes, wanted = _array(nodes), _array(edges), _array(lengths), _WANTED[want]
-        log_z, *rest = self._scaled(scores, tables, sizes, wanted)
-        return ChainSums(torch.from_numpy(log_z), *map(_tensor, rest))
+        log_z, *rest = self._scaled(_array(nodes), _array(edges), _array(lengths), _WANTED[want])
+        marginals = (None if array is None else torch.from_numpy(array) for array in rest)
+        return ChainSums(torch.from_numpy(log_z), *marginals)
 
     def likelihood(
         self,
@@ -132,7 +132,8 @@ class NumbaBackend:
         if not trusted.all():
             rows = np.flatnonzero(~trusted)
             recompute = self._scaled if narrow else self._in_log_space
-            better = recompute(*_rows_in_doubles(nodes, edges, lengths, rows), wanted)
+            own = edges if len(edges) == 1 else edges[rows]
+            better = recompute(nodes[rows].astype(np.float64), own.astype(np.float64), lengths[rows], wanted)
             for result, update in zip(sums, better, strict=True):
                 if result is not None:
                     result[rows] = update
@@ -161,19 +162,8 @@ def _array(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().numpy()
 
 
-def _tensor(array: np.ndarray | None) -> Tensor | None:
-    return None if array is None else torch.from_numpy(array)
-
-
 def _doubles(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[np.ndarray, ...]:
     return _array(nodes).astype(np.float64), _array(edges).astype(np.float64), _array(lengths)
-
-
-def _rows_in_doubles(
-    nodes: np.ndarray, edges: np.ndarray, lengths: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    own_edges = edges if len(edges) == 1 else edges[rows]
-    return nodes[rows].astype(np.float64), own_edges.astype(np.float64), lengths[rows]
 
 
 def _work(nodes: Tensor | np.ndarray) -> tuple[int, int]:

@@ -7,9 +7,9 @@ threads do not survive a fork. It does not change the thread settings of any lib
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 
 import torch
@@ -17,9 +17,6 @@ import torch
 # Number of multiply-adds (B * T * L * L) from which a second thread is faster. torch's own threads keep
 # their cores busy for some milliseconds after a parallel operation; smaller work is finished before that.
 MIN_WORK = 12_000_000
-
-_pool: ThreadPoolExecutor | None = None
-_lock = threading.Lock()
 
 
 def over_rows(task: Callable[[int, int], None], rows: int, work: int) -> None:
@@ -41,18 +38,10 @@ def over_rows(task: Callable[[int, int], None], rows: int, work: int) -> None:
         future.result()
 
 
+@cache  # threads that call it first at the same time may each get a pool; all but one end with their work
 def _executor() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="gspen-ner")
-        return _pool
-
-
-def _reset() -> None:
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    return ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="gspen-ner")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset)
+    os.register_at_fork(after_in_child=_executor.cache_clear)

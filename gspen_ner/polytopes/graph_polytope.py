@@ -18,9 +18,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
-from gspen_ner.kernels.beliefs import Beliefs
+from gspen_ner.graphs.compiled import Cells, Entries
 from gspen_ner.kernels.checks import describe_invalid
-from gspen_ner.kernels.max_product import best_labellings
+from gspen_ner.kernels.linear_scores import best_labellings
+from gspen_ner.kernels.messages import Beliefs
 from gspen_ner.parts import Parts, inner_product, wide_dtype
 from gspen_ner.polytopes.polytope import Messages, Polytope
 from gspen_ner.polytopes.simplex import entropy_shares
@@ -41,12 +42,7 @@ class GraphPolytope(Polytope):
         self._entry_weights = self.counting_numbers.factors[index.entry_factors]
 
     @abstractmethod
-    def beliefs(
-        self,
-        cells: Float[Tensor, "B cells"],
-        entries: Float[Tensor, "B entries"],
-        messages: Messages | None = None,
-    ) -> Beliefs:
+    def beliefs(self, cells: Cells, entries: Entries, messages: Messages | None = None) -> Beliefs:
         """Return the maximiser of `<theta, p> + H(p)` for flat scores in float64; see `Polytope.sums`."""
 
     def mask(self, positions: int) -> Bool[Tensor, "1 N"]:
@@ -71,7 +67,7 @@ class GraphPolytope(Polytope):
         return value, self._parts(theta, beliefs.cells, beliefs.entries if with_edges else None)
 
     def flat_sums(
-        self, cells: Tensor, entries: Tensor, messages: Messages | None = None
+        self, cells: Cells, entries: Entries, messages: Messages | None = None
     ) -> tuple[Float[Tensor, " B"], Beliefs]:
         """Return the same as `sums` for flat rows."""
         wide = wide_dtype(cells.device)

@@ -13,15 +13,19 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from gspen_ner.components import Count, NonNegative
 from gspen_ner.graphs import CompiledGraph, CountingNumbers, FactorGraph
-from gspen_ner.kernels.beliefs import Beliefs, Sweeps
-from gspen_ner.kernels.linear_program import solve_linear_programs
-from gspen_ner.kernels.messages import pass_messages
-from gspen_ner.kernels.minimum_cut import can_be_cut, labellings_by_cuts, solve_by_cuts
+from gspen_ner.graphs.compiled import Cells, Entries
+from gspen_ner.kernels.linear_scores import (
+    can_be_cut,
+    labellings_by_cuts,
+    solve_by_cuts,
+    solve_linear_programs,
+)
+from gspen_ner.kernels.messages import Beliefs, Sweeps, pass_messages
 from gspen_ner.parts import Parts, wide_dtype
 from gspen_ner.polytopes.graph_polytope import GraphPolytope, check_scores
 from gspen_ner.polytopes.polytope import POLYTOPES, Messages
@@ -80,12 +84,7 @@ class LocalPolytope(GraphPolytope):
         self.max_sweeps, self.tolerance, self.oracle = max_sweeps, tolerance, oracle
         self.oracle_sweeps = oracle_sweeps
 
-    def beliefs(
-        self,
-        cells: Float[Tensor, "B cells"],
-        entries: Float[Tensor, "B entries"],
-        messages: Messages | None = None,
-    ) -> Beliefs:
+    def beliefs(self, cells: Cells, entries: Entries, messages: Messages | None = None) -> Beliefs:
         start = None if messages is None else messages.values
         if start is not None and len(start) != len(cells):
             raise ValueError(f"messages must be of {len(cells)} examples like the scores, got {len(start)}")

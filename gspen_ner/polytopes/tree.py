@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gspen_ner.graphs import CompiledGraph, FactorGraph
-from gspen_ner.kernels.beliefs import Beliefs, Sweeps
-from gspen_ner.kernels.messages import pass_messages
+from gspen_ner.graphs.compiled import Cells, Entries
+from gspen_ner.kernels.messages import Beliefs, Sweeps, pass_messages
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.graph_polytope import GraphPolytope
 from gspen_ner.polytopes.polytope import POLYTOPES, Messages
@@ -45,12 +45,7 @@ class Tree(GraphPolytope):
         to_roots_and_back = [*levels[:0:-1], *levels]
         self._sweeps = Sweeps(to_roots_and_back, max_sweeps=1, tolerance=0.0, exact=True)
 
-    def beliefs(
-        self,
-        cells: Float[Tensor, "B cells"],
-        entries: Float[Tensor, "B entries"],
-        messages: Messages | None = None,
-    ) -> Beliefs:
+    def beliefs(self, cells: Cells, entries: Entries, messages: Messages | None = None) -> Beliefs:
         return pass_messages(self.graph, self.counting_numbers, cells, entries, self._sweeps)
 
     def argmax(self, theta: Parts) -> Int[Tensor, "B N"]:

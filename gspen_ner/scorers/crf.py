@@ -20,6 +20,7 @@ from gspen_ner.labels import Labels
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes.chain import Chain
 
+Emissions = Float[Tensor, "B T L"]
 Reduction = Literal["none", "sum", "mean", "token_mean"]
 
 
@@ -75,7 +76,7 @@ class LinearChainCRF(nn.Module):
 
     def forward(
         self,
-        emissions: Float[Tensor, "B T L"],
+        emissions: Emissions,
         tags: Int[Tensor, "B T"] | Bool[Tensor, "B T L"],
         mask: Tensor | None = None,
         reduction: Reduction = "sum",
@@ -110,15 +111,13 @@ class LinearChainCRF(nn.Module):
         return _reduce(likelihood, rows.lengths, reduction).to(dtype)
 
     @torch.no_grad()
-    def decode(self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None) -> list[list[int]]:
+    def decode(self, emissions: Emissions, mask: Tensor | None = None) -> list[list[int]]:
         """Return the most likely labels of each row, without masked positions."""
         theta, chain = self.potentials(emissions, mask)
         return label_lists(chain.argmax(theta))
 
     @torch.no_grad()
-    def k_best(
-        self, emissions: Float[Tensor, "B T L"], k: int, mask: Tensor | None = None
-    ) -> list[list[ScoredLabels]]:
+    def k_best(self, emissions: Emissions, k: int, mask: Tensor | None = None) -> list[list[ScoredLabels]]:
         """Return the k most likely labellings of each row, best first; fewer if there are not as many."""
         theta, chain = self.potentials(emissions, mask)
         scores, labels = chain.k_best(theta, k)
@@ -130,7 +129,7 @@ class LinearChainCRF(nn.Module):
     @torch.no_grad()
     def sample(
         self,
-        emissions: Float[Tensor, "B T L"],
+        emissions: Emissions,
         count: int = 1,
         mask: Tensor | None = None,
         generator: torch.Generator | None = None,
@@ -140,25 +139,19 @@ class LinearChainCRF(nn.Module):
         draws = chain.sample(theta, count, generator)
         return [label_lists(draws[:, row]) for row in range(len(theta.nodes))]
 
-    def marginals(
-        self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
-    ) -> Float[Tensor, "B T L"]:
+    def marginals(self, emissions: Emissions, mask: Tensor | None = None) -> Float[Tensor, "B T L"]:
         """Return the probability of every label at every position; zero where masked."""
         rows = self._rows(emissions, mask)
         theta, chain = self._chain(rows)
         probabilities = rows.unpack(chain.sums(theta, with_edges=False)[1].nodes)
         return probabilities if self.batch_first else probabilities.transpose(0, 1)
 
-    def entropy(
-        self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
-    ) -> Float[Tensor, " rows"]:
+    def entropy(self, emissions: Emissions, mask: Tensor | None = None) -> Float[Tensor, " rows"]:
         """Return the entropy of each row's distribution over labellings, in nats."""
         theta, chain = self.potentials(emissions, mask)
         return chain.distribution_entropy(theta).to(theta.nodes.dtype)
 
-    def potentials(
-        self, emissions: Float[Tensor, "B T L"], mask: Tensor | None = None
-    ) -> tuple[Parts, Chain]:
+    def potentials(self, emissions: Emissions, mask: Tensor | None = None) -> tuple[Parts, Chain]:
         """Return scores and chains for `GSPENHead`, batch first and without gaps.
 
         Labels and mentions of the same positions must be converted to this layout by `pack`.

@@ -85,8 +85,7 @@ class MirrorDescent:
         step_size = torch.full((len(nodes),), self.step_size, dtype=wide, device=nodes.device)
         scale = 1 / tau if tau > 0 else torch.ones_like(step_size)
         state = self._evaluate(objective, scale, Parts(torch.zeros_like(nodes)), step_size, Messages())
-        state = replace(state, dual=state.direction * 0.0)
-        return replace(state, gap=self._gap(objective, state))
+        return replace(state, dual=state.direction * 0.0)
 
     def step(self, objective: Objective, state: MirrorState, number: int) -> MirrorState:
         tau = objective.temperature
@@ -96,13 +95,13 @@ class MirrorDescent:
         dual = state.dual + state.direction * e
         candidate = self._evaluate(objective, scale, dual, state.step_size, state.messages)
         if not self.monotone:
-            return replace(candidate, gap=self._gap(objective, candidate))
+            return candidate
         rise = objective.pool(candidate.value - state.value)
         distance = objective.pool(self._divergence(objective, candidate, state, e))
         rounding = torch.finfo(state.dual.nodes.dtype).eps * (1 + objective.pool(state.value).abs())
         accepted = (rise >= 0) & (rise >= distance / (2 * eta) - rounding)
         longer = torch.where(rise > 0, (eta * 1.5).clamp_max(MAX_STEP_SIZE), eta)
-        candidate = replace(candidate, step_size=longer, gap=self._gap(objective, candidate))
+        candidate = replace(candidate, step_size=longer)
         if accepted.all():
             return candidate
         return replace(candidate.where(accepted, replace(state, step_size=eta / 2)), moved=accepted)
@@ -129,7 +128,7 @@ class MirrorDescent:
         log_z, marginals = objective.polytope.sums(theta, objective.reads_edges or tau == 0, messages)
         term, term_grad = objective.term_value_and_grad(marginals)
         value = term + (tau * (log_z - dual.inner(marginals)) if tau > 0 else objective.linear.dot(marginals))
-        return MirrorState(
+        state = MirrorState(
             marginals=marginals,
             value=value,
             gap=torch.full_like(log_z, torch.inf),
@@ -141,6 +140,7 @@ class MirrorDescent:
             log_partition=log_z,
             step_size=step_size,
         )
+        return replace(state, gap=self._gap(objective, state))
 
     def _divergence(
         self, objective: Objective, new: MirrorState, old: MirrorState, e: Tensor

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gspen_ner.components import Count
 from gspen_ner.parts import Parts
-from gspen_ner.terms.softplus_mlp import SoftplusMLP
+from gspen_ner.terms.region_mlp import SoftplusMLP
 from gspen_ner.terms.term import TERMS, Context, GlobalTerm, Noise
 
 
@@ -72,7 +72,8 @@ class NLStruct(GlobalTerm):
     def transform_and_grad(self, collected: Parts) -> tuple[Float[Tensor, " B"], Parts]:
         """Return T' and its gradient at any values, not only at f * p."""
         value, grad = self.mlp.value_and_grad(self.flatten(collected))
-        return value, self.unflatten(grad, collected)
+        pieces = iter(grad.split([part[0].numel() for part in collected.tensors()], 1))
+        return value, collected.map(lambda part: next(pieces).reshape(part.shape))
 
     def flatten(self, parts: Parts) -> Float[Tensor, "B size"]:
         """Return nodes and edges in one row per example."""
@@ -80,10 +81,3 @@ class NLStruct(GlobalTerm):
         if flat.shape[1] != self.mlp.input.in_features:
             raise ValueError(f"the term needs {self.mlp.input.in_features} entries, got {flat.shape[1]}")
         return flat
-
-    @staticmethod
-    def unflatten(flat: Float[Tensor, "B size"], like: Parts) -> Parts:
-        """Return rows as nodes and edges; the inverse of `flatten`."""
-        sizes = [part[0].numel() for part in like.tensors()]
-        pieces = iter(flat.split(sizes, 1))
-        return like.map(lambda part: next(pieces).reshape(part.shape))

@@ -132,7 +132,7 @@ class GlobalTerm(nn.Module, ABC):
         return None
 
     def __add__(self, other: GlobalTerm) -> TermSum:
-        return TermSum(*_summands(self), *_summands(other))
+        return TermSum(*summands(self), *summands(other))
 
 
 TERMS: Registry[GlobalTerm] = Registry("term")
@@ -193,5 +193,6 @@ def select_noise(noise: Noise, rows: Int[Tensor, " K"]) -> Noise:
     return None if noise is None else noise[rows]
 
 
-def _summands(term: GlobalTerm) -> list[GlobalTerm]:
+def summands(term: GlobalTerm) -> list[GlobalTerm]:
+    """Return the terms of a sum, or the term itself."""
     return term.terms if isinstance(term, TermSum) else [term]

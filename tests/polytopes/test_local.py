@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 
 from gspen_ner import CountingNumbers, LocalPolytope, Parts, Simplex, Tree
-from gspen_ner.kernels.beliefs import Sweeps
 from gspen_ner.kernels.loops import messages as loops
-from gspen_ner.kernels.messages import pass_messages
+from gspen_ner.kernels.messages import Sweeps, pass_messages
 from gspen_ner.kernels.messages_log_space import pass_messages_in_log_space
 from gspen_ner.polytopes.polytope import Messages
 from tests.graph_strategies import (

@@ -29,13 +29,12 @@ def _log_sum(values):
 def log_forward(nodes, edges, length, b, alpha):
     """Fill alpha[t, j] = log of the total weight of all paths that end in j at t; return log Z."""
     labels = nodes.shape[2]
-    q = b if edges.shape[0] > 1 else 0
-    per_position = edges.shape[1] == nodes.shape[1] - 1
+    own = edges[b if len(edges) > 1 else 0]
     into = np.empty(labels)
     for j in range(labels):
         alpha[0, j] = nodes[b, 0, j]
     for t in range(1, length):
-        table = edges[q, t - 1 if per_position else 0]
+        table = own[min(t, len(own)) - 1]
         for j in range(labels):
             for i in range(labels):
                 into[i] = alpha[t - 1, i] + table[i, j]
@@ -47,13 +46,12 @@ def log_forward(nodes, edges, length, b, alpha):
 def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out):
     """Run forward-backward of all rows in log space; outputs must be initialised with zeros."""
     _, length, labels = nodes.shape
-    per_position = edges.shape[1] == length - 1
     alpha = np.empty((length, labels))
     beta = np.empty(labels)
     ahead = np.empty(labels)
     out_of = np.empty(labels)
     for b in range(len(nodes)):
-        q = b if edges.shape[0] > 1 else 0
+        own = edges[b if len(edges) > 1 else 0]
         last = lengths[b] - 1
         log_z[b] = log_forward(nodes, edges, lengths[b], b, alpha)
         if want == LOG_PARTITION or not math.isfinite(log_z[b]):
@@ -62,17 +60,14 @@ def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out)
             beta[j] = 0.0
             node_out[b, last, j] = math.exp(alpha[last, j] - log_z[b])
         for t in range(last, 0, -1):
-            table = edges[q, t - 1 if per_position else 0]
+            table = own[min(t, len(own)) - 1]
             for j in range(labels):
                 ahead[j] = nodes[b, t, j] + beta[j]
             if want == EDGES:
                 for i in range(labels):
                     for j in range(labels):
                         joint = math.exp(alpha[t - 1, i] + table[i, j] + ahead[j] - log_z[b])
-                        if per_position:
-                            edge_out[b, t - 1, i, j] = joint
-                        else:
-                            edge_out[b, 0, i, j] += joint
+                        edge_out[b, min(t, len(own)) - 1, i, j] += joint
             for i in range(labels):
                 for j in range(labels):
                     out_of[j] = table[i, j] + ahead[j]
@@ -84,19 +79,18 @@ def log_forward_backward(nodes, edges, lengths, want, log_z, node_out, edge_out)
 def k_best(nodes, edges, lengths, start, stop, k, scores, tags):
     """Fill the k best paths: each (position, label) keeps its k best incoming paths in descending order."""
     _, length, labels = nodes.shape
-    per_position = edges.shape[1] == length - 1
     best = np.empty((length, labels, k))
     origin = np.empty((length, labels, k), np.int64)  # (label before) * k + (its rank)
     end_score = np.empty(k)
     end_origin = np.empty(k, np.int64)
     for b in range(start, stop):
-        q = b if edges.shape[0] > 1 else 0
+        own = edges[b if len(edges) > 1 else 0]
         last = lengths[b] - 1
         best[0] = -np.inf
         for j in range(labels):
             best[0, j, 0] = nodes[b, 0, j]
         for t in range(1, last + 1):
-            table = edges[q, t - 1 if per_position else 0]
+            table = own[min(t, len(own)) - 1]
             for j in range(labels):
                 best[t, j] = -np.inf
                 for i in range(labels):
@@ -139,12 +133,11 @@ def sample(nodes, edges, lengths, start, stop, uniforms, tags):
     """Draw paths from the last position to the first, by inverting each conditional distribution."""
     count, _, length = uniforms.shape
     labels = nodes.shape[2]
-    per_position = edges.shape[1] == length - 1
     alpha = np.empty((length, labels))
     logits = np.empty(labels)
     cumulative = np.empty(labels)
     for b in range(start, stop):
-        q = b if edges.shape[0] > 1 else 0
+        own = edges[b if len(edges) > 1 else 0]
         last = lengths[b] - 1
         log_forward(nodes, edges, lengths[b], b, alpha)
         for s in range(count):
@@ -153,7 +146,7 @@ def sample(nodes, edges, lengths, start, stop, uniforms, tags):
                 for i in range(labels):
                     logits[i] = alpha[t, i]
                     if t < last:
-                        logits[i] += edges[q, t if per_position else 0, i, tag]
+                        logits[i] += own[min(t + 1, len(own)) - 1, i, tag]
                 top = np.max(logits)
                 total = 0.0
                 for i in range(labels):
@@ -169,17 +162,16 @@ def sample(nodes, edges, lengths, start, stop, uniforms, tags):
 @compiled
 def subtract_gold(nodes, edges, lengths, tags, scores, node_rest, edge_rest):
     """Fill the scores of given tags and subtract the tags from the marginals; edge_rest may be empty."""
-    per_position = edges.shape[1] == nodes.shape[1] - 1
     for b in range(len(nodes)):
-        q = b if edges.shape[0] > 1 else 0
+        own = edges[b if len(edges) > 1 else 0]
         total = 0.0
         for t in range(lengths[b]):
             tag = tags[b, t]
             total += nodes[b, t, tag]
             node_rest[b, t, tag] -= 1.0
             if t:
-                e = t - 1 if per_position else 0
-                total += edges[q, e, tags[b, t - 1], tag]
+                e = min(t, len(own)) - 1
+                total += own[e, tags[b, t - 1], tag]
                 if len(edge_rest):
                     edge_rest[b, e, tags[b, t - 1], tag] -= 1.0
         scores[b] = total

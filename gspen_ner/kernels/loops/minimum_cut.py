@@ -140,8 +140,6 @@ def _round(doubled, fields, ties, labels):
     count = len(labels)
     for node in range(count):
         labels[node] = doubled[node] // 2
-        if doubled[node] == 1:
-            labels[node] = 0
     changed = True
     while changed:
         changed = False
