@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from flair.data import Sentence
@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from gspen_ner.hosts.flair.chain import ChainDecoder, ChainLoss, ChainView, EmissionScores, PrefixDecoder
-from gspen_ner.labels import Scheme
 from gspen_ner.scorers.bilstm_cnn import mirror
 
 Spelling = tuple[int, ...]
@@ -95,7 +94,7 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
         raise ValueError("the tagger has no CRF, so there is nothing to speed up: train it with use_crf=True")
     if isinstance(tagger.crf, EmissionScores):
         raise ValueError("the tagger is fast already")
-    view = ChainView(tagger.label_dictionary, cast(Scheme, tagger.tag_format))
+    view = ChainView(tagger)
     before = {name: getattr(tagger, name) for name in ("loss_function", "viterbi_decoder", "crf")}
     decoder = ChainDecoder(view) if confidences == "marginal" else PrefixDecoder(view, tagger.viterbi_decoder)
     parts = {"loss_function": ChainLoss(view), "viterbi_decoder": decoder, "crf": EmissionScores(tagger.crf)}
@@ -177,11 +176,7 @@ class TwoDirections:
 
 
 class BatchedCharacters:
-    """Replaces `CharacterEmbeddings._add_embeddings_internal`.
-
-    Args:
-        embeddings: the embeddings, whose weights are used.
-    """
+    """Replaces `CharacterEmbeddings._add_embeddings_internal`, with the same weights."""
 
     def __init__(self, embeddings: CharacterEmbeddings) -> None:
         self.embeddings = embeddings

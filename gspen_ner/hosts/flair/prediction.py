@@ -33,7 +33,7 @@ class FlairTagger(SentenceTagger):
         if isinstance(tagger, GSPENTagger):
             self.view, self.system = tagger.view, "gspen"
         else:
-            self.view = ChainView.of(tagger)
+            self.view = ChainView(tagger)
             self.system = "struct"
         if self.view.labels is None:
             raise ValueError(f"the tagger's tags are no spans: {', '.join(self.view.names[:8])}, ...")

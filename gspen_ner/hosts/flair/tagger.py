@@ -90,7 +90,7 @@ class GSPENTagger(System, SequenceTagger):
         if not self.use_crf:
             raise ValueError("a global term needs the CRF: leave use_crf=True")
         self.constraints = constraints
-        self.view = ChainView.of(self, constraints)
+        self.view = ChainView(self, constraints)
         if head is None:
             options = {"solver": solver, "cost": cost}
             named: dict[str, Any] = {name: value for name, value in options.items() if value is not None}

@@ -176,7 +176,7 @@ class FlairHost:
     ) -> list[SentenceScores]:
         """Return the scores of training sentences."""
         sentences = self.sentences if rows is None else [self.sentences[row] for row in rows]
-        view = ChainView.of(base)
+        view = ChainView(base)
         was_training, scores = base.training, []
         base.train(draw is not None)
         if draw is not None:
