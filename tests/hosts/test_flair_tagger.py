@@ -392,7 +392,7 @@ class TestUpgrade:
         tagger = make_gspen(news).train().freeze()
         sentences = list(news.train)[:8]
         losses = [tagger.forward_loss(sentences)[0].item()]
-        tagger._scores.clear()
+        tagger.kept_scores.clear()
         losses.append(tagger.train().forward_loss(sentences)[0].item())
         assert losses[0] == losses[1]
         tagger.unfreeze()
@@ -402,10 +402,10 @@ class TestUpgrade:
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], freeze="base").train()
         first, second = list(news.train)[1:3]
         alone = tagger.forward_loss([second])[0].item()
-        [kept] = tagger._scores._versions[id(second)]
+        [kept] = tagger.kept_scores._versions[id(second)]
         assert kept.sentence is second, "which thus keeps its address for itself"
         both = tagger.forward_loss([first, second])[0].item()
-        tagger._scores.clear()
+        tagger.kept_scores.clear()
         assert both == pytest.approx(tagger.forward_loss([first])[0].item() + alone, rel=1e-5)
 
     def test_what_was_not_trained_before_freezing_is_not_trained_after(self, news):
