@@ -123,12 +123,7 @@ class AnnealOnTrainLoss(TrainerPlugin):
 
 
 class EpochLog(TrainerPlugin):
-    """Writes an epoch's dev F1 and training time as a JSON line.
-
-    Args:
-        file: file of JSON lines, of which those of the stage are written anew.
-        stage: name of the stage.
-    """
+    """Writes each epoch's dev F1 and training time; see `write_history`."""
 
     def __init__(self, file: Path, stage: str) -> None:
         super().__init__()

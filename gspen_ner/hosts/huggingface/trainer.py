@@ -244,14 +244,9 @@ class StageTrainer(DocumentTrainer):
 
 
 class StageLog(TrainerCallback):
-    """Logs the epochs of a stage, and writes its history after those of the stages before it.
+    """Logs the epochs of a stage, and writes Trainer's own history of them; see `write_history`.
 
-    The file is written anew from Trainer's own history, which checkpoints keep: a resumed run has every
-    epoch once.
-
-    Args:
-        file: file of JSON lines.
-        stage: name of the stage.
+    Checkpoints keep this history: a resumed run has every epoch once.
     """
 
     def __init__(self, file: Path, stage: str) -> None:
@@ -301,12 +296,7 @@ def stage_optimizer(model: GSPENForTokenClassification, training: Training) -> t
 
 
 def rate_factor(training: Training, steps: int) -> Callable[[int], float]:
-    """Return the factor of all learning rates at each step: warm-up, then the recipe's schedule.
-
-    Args:
-        training: settings.
-        steps: number of updates of the whole training.
-    """
+    """Return the factor of all learning rates at each of `steps` updates: warm-up, then the schedule."""
     an_epoch = steps // training.epochs
     rising = max(1, round(training.warmup * steps))
 
