@@ -42,7 +42,7 @@ from gspen_ner.hosts.huggingface.checkpoints import (
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer, parameter_groups
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
+from gspen_ner.hosts.huggingface.processes import gathered, main_first, own_rows, world_size
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.metrics import span_f1
@@ -84,11 +84,10 @@ def train_stage(
     """
     transformers.logging.set_verbosity_error()  # it warns of tasks that are solved in another way here
     trainer = StageTrainer(model, training, folder, data, seed)
-    with main_first():
-        if is_main():
-            mend_folder(folder / "best")
+    with main_first() as first:
         checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
-        if is_main():
+        if first:
+            mend_folder(folder / "best")
             remove_newer(folder / "checkpoints", checkpoint)
     if checkpoint is not None and had_stopped(checkpoint):
         history = state_of(checkpoint).log_history
