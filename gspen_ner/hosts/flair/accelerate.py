@@ -61,7 +61,10 @@ class Acceleration:
         for name, part in self.before.items():
             setattr(self.tagger, name, part)
         vars(self.tagger).pop("predict", None)
-        restore_encoder(self.tagger)
+        if self.tagger.use_rnn:
+            vars(self.tagger.rnn).pop("forward", None)
+        for characters in _character_embeddings(self.tagger):
+            vars(characters).pop("_add_embeddings_internal", None)
         self.before = {}
 
     def __str__(self) -> str:
@@ -129,14 +132,6 @@ def speed_up_encoder(tagger: SequenceTagger) -> list[str]:
         vars(characters)["_add_embeddings_internal"] = BatchedCharacters(characters)
         changed.append("character embeddings: a whole batch at once, same vectors")
     return changed
-
-
-def restore_encoder(tagger: SequenceTagger) -> None:
-    """Restore Flair's own methods."""
-    if tagger.use_rnn:
-        vars(tagger.rnn).pop("forward", None)
-    for characters in _character_embeddings(tagger):
-        vars(characters).pop("_add_embeddings_internal", None)
 
 
 def _character_embeddings(tagger: SequenceTagger) -> list[CharacterEmbeddings]:
