@@ -95,8 +95,8 @@ class HuggingFaceHost:
     def term_data(self, model: Model, source: ScoreSource) -> StageData:
         """Return the scores that the term of a model with a frozen base is trained on."""
         self.data = self.read(model)
-        dev = with_potentials(self.data.dev, model, self.cache)
         versions = source.versions(self, model)
+        dev = with_potentials(self.data.dev, model, self.cache)
         return StageData(datasets.concatenate_datasets(versions), dev, len(versions))
 
     @property
@@ -186,8 +186,6 @@ def train_term(
     data = StageData(_as_stage_rows(train, model), _as_stage_rows(dev, model))
     make = None if make_base is None else lambda rows: make_base(train.select(rows))
     host = HuggingFaceHost(folder, lambda _: data, make, base_training or Training(), seed)
-    if isinstance(source, CrossFit) and make is None and source.models_of is None:
-        raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
     inference = {"max_steps": 5, "tolerance": 0.1} if inference is None else inference
     how = training or TermTraining(epochs=8, batch_size=32, learning_rate=0.01, schedule="linear")
     folder.mkdir(parents=True, exist_ok=True)
