@@ -6,6 +6,7 @@ import logging
 
 import torch
 import yaml
+from transformers import TrainingArguments
 from typer.testing import CliRunner
 
 from gspen_ner.cli import app
@@ -66,6 +67,21 @@ def make_model(system="gspen", transitions="shared", dropout=0.0, scheme="BIOES"
 
 def make_batch(model, sentences=SENTENCES, with_labels=True):
     return Collator.of(model)(as_dataset(sentences, model.bio if with_labels else None).to_list())
+
+
+def trainer_arguments(folder, **options):
+    """Arguments of a Trainer that trains briefly, and says and saves nothing."""
+    defaults = {
+        "num_train_epochs": 1,
+        "per_device_train_batch_size": 8,
+        "report_to": [],
+        "use_cpu": True,
+        "dataloader_pin_memory": False,
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        "seed": 1,
+    }
+    return TrainingArguments(output_dir=str(folder), **defaults | options)
 
 
 def stir(model, scale=0.3):

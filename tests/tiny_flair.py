@@ -107,13 +107,6 @@ def predicted(tagger, sentences, **options):
     return spans_of(fresh), scores_of(fresh)
 
 
-def stir(term, scale):
-    """Let a new term, which is zero, say something."""
-    with torch.no_grad():
-        for weight in term.parameters():
-            weight.add_(scale * torch.randn(weight.shape, generator=torch.Generator().manual_seed(7)))
-
-
 @torch.no_grad()
 def all_taggings(tagger, sentence):
     """Every tag sequence of a short sentence with its probability, by enumeration."""

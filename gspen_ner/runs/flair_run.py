@@ -50,7 +50,7 @@ class FlairRun(Run):
     def _with_term(self, base: Path) -> GSPENTagger:
         """Return the base model with new global terms, which do not change its predictions yet."""
         tagger = SequenceTagger.load(base / FLAIR_FILE)
-        view = ChainView(tagger.label_dictionary, self.recipe.tagger.tag_format)
+        view = ChainView(tagger)
         if set(view.names) != set(self.corpus.labels(self.recipe.tagger.tag_format).names):
             raise ValueError(f"{base}: its tags are {', '.join(view.names)}; the training data has others")
         terms = self.corpus.term_entries(self.recipe)

@@ -3,6 +3,7 @@
 import logging
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,10 +13,11 @@ pytest.importorskip("flair")
 import flair
 from flair.data import Sentence
 from flair.splitter import NewlineSentenceSplitter
-from flair.trainers.plugins import TrainerPlugin
+from flair.trainers.plugins import TrainerPlugin, TrainingInterrupt
 
 from gspen_ner import DocumentConsistency, PaddedMLP
 from gspen_ner.hosts.flair import DocumentBatches, GSPENTagger
+from gspen_ner.hosts.flair.plugins import AnnealOnTrainLoss
 from gspen_ner.hosts.flair.sentences import batches_of, context_of, document_numbers
 from tests.tiny_flair import copies, make_crf, scores_of, spans_of, train
 
@@ -307,3 +309,27 @@ class TestWarning:
 def test_what_would_cut_or_double_documents_is_refused(option):
     with pytest.raises(ValueError, match="leave"):
         DocumentBatches().after_setup(train_with_dev=False, train_with_test=False, **option)
+
+
+@pytest.mark.parametrize(
+    ("patience", "losses", "rates"),
+    [
+        (1, [3.0, 2.0, 2.0, 2.5, 1.0, 1.5], [8, 8, 4, 2, 2]),
+        (2, [3, 3, 2, 2, 4, 1, 1, 1, 1, 1], [8, 8, 8, 8, 4, 4, 4, 2, 2]),
+    ],
+)
+def test_the_learning_rate_falls_when_the_training_loss_stalls(patience, losses, rates):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    plugin, found = AnnealOnTrainLoss(factor=0.5, patience=patience, smallest=1.5), []
+    plugin._pluggable = SimpleNamespace(optimizer=optimizer)
+    plugin.after_setup()
+    for loss in losses[:-1]:
+        plugin.before_training_epoch()
+        plugin.collect(SimpleNamespace(name=("train", "batch_loss"), value=loss))
+        plugin.after_training_epoch()
+        found.append(optimizer.param_groups[0]["lr"])
+    assert found == rates
+    plugin.before_training_epoch()
+    plugin.collect(SimpleNamespace(name=("train", "batch_loss"), value=losses[-1]))
+    with pytest.raises(TrainingInterrupt, match="too small"):
+        plugin.after_training_epoch()

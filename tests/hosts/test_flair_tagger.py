@@ -31,6 +31,7 @@ from gspen_ner import Convolution, DocumentConsistency, FrankWolfe, GSPENHead, P
 from gspen_ner.hosts.flair import GSPENTagger, accelerate
 from gspen_ner.labels import Span, follows, spans_of_tags
 from gspen_ner.terms import Sharpness
+from tests.tiny import stir
 from tests.tiny_flair import (
     all_taggings,
     characters_of,
@@ -42,7 +43,6 @@ from tests.tiny_flair import (
     predicted,
     scores_of,
     spans_of,
-    stir,
     train,
 )
 
@@ -323,7 +323,7 @@ class TestMaking:
     @pytest.mark.parametrize("clone", [copy.deepcopy, lambda tagger: pickle.loads(pickle.dumps(tagger))])
     def test_a_clone_stands_on_its_own(self, news, clone):
         tagger = make_gspen(news).freeze()
-        stir(tagger.head, 1.0)
+        stir(tagger, 1.0)
         tagger.forward_loss(list(news.train)[:5])
         cloned = clone(tagger)
         expected = predicted(tagger, news.test)
@@ -392,7 +392,7 @@ class TestUpgrade:
         tagger = make_gspen(news).train().freeze()
         sentences = list(news.train)[:8]
         losses = [tagger.forward_loss(sentences)[0].item()]
-        tagger._scores.clear()
+        tagger.kept_scores.clear()
         losses.append(tagger.train().forward_loss(sentences)[0].item())
         assert losses[0] == losses[1]
         tagger.unfreeze()
@@ -402,10 +402,10 @@ class TestUpgrade:
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], freeze="base").train()
         first, second = list(news.train)[1:3]
         alone = tagger.forward_loss([second])[0].item()
-        [kept] = tagger._scores._versions[id(second)]
+        [kept] = tagger.kept_scores._versions[id(second)]
         assert kept.sentence is second, "which thus keeps its address for itself"
         both = tagger.forward_loss([first, second])[0].item()
-        tagger._scores.clear()
+        tagger.kept_scores.clear()
         assert both == pytest.approx(tagger.forward_loss([first])[0].item() + alone, rel=1e-5)
 
     def test_what_was_not_trained_before_freezing_is_not_trained_after(self, news):
@@ -443,7 +443,7 @@ class TestUpgrade:
     def test_the_plain_crf_can_be_had_back(self, news, crf):
         expected = predicted(crf, news.test)
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"])
-        stir(tagger.head, 3.0)
+        stir(tagger, 3.0)
         assert predicted(tagger, news.test)[0] != expected[0]
         plain = tagger.to_sequence_tagger()
         assert type(plain) is SequenceTagger
@@ -477,7 +477,7 @@ class TestFiles:
     @pytest.fixture
     def tagger(self, crf):
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"], constraints=True, cost=0.25)
-        stir(tagger.head, 1.0)
+        stir(tagger, 1.0)
         return tagger
 
     @pytest.mark.parametrize("load", [GSPENTagger.load, Classifier.load])
@@ -518,7 +518,7 @@ class TestFiles:
     def test_of_version_0_1_holds_the_head_as_an_object(self, news, crf, term, solver, tmp_path):
         options = {"constraints": True, "cost": 0.25, "inference": {"loss": "f1", "max_steps": 3}}
         tagger = GSPENTagger.from_sequence_tagger(crf, term, solver=solver, **options)
-        stir(tagger.head, 0.3)
+        stir(tagger, 0.3)
         tagger.save(tmp_path / "model.pt")
         state, head = torch.load(tmp_path / "model.pt", weights_only=False), copy.deepcopy(tagger.head)
         for component in (head, head.solver, *head.modules()):  # which had no options then
@@ -635,7 +635,7 @@ class TestPredict:
         train(plain, news, tmp_path, epochs=6, use_final_model_for_eval=True)
         tagger = GSPENTagger.from_sequence_tagger(plain, TERMS["padded_mlp"])
         for scale in (0.0, 2.0):
-            stir(tagger.head, scale)
+            stir(tagger, scale)
             spans, legal = self.check_spans(tagger, self.windows(news, 3))
             assert spans > 3
             assert legal > 1
@@ -660,7 +660,7 @@ class TestPredict:
     @pytest.mark.parametrize("scale", [0.0, 2.0])
     def test_all_classes_are_marginals_of_tokens(self, news, crf, scale):
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS["padded_mlp"])
-        stir(tagger.head, scale)
+        stir(tagger, scale)
         sentence = Sentence("Halden leaves Lisbon")
         tagger.predict(sentence, return_probabilities_for_all_classes=True, label_name="found")
         taggings = all_taggings(tagger, sentence)
@@ -716,7 +716,7 @@ class TestPredict:
     @pytest.mark.parametrize("term", ["padded_mlp", "document"])
     def test_the_loss_that_is_returned_is_that_of_the_crf(self, news, crf, term):
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS[term])
-        stir(tagger.head, 1.0)
+        stir(tagger, 1.0)
         loss, count = tagger.predict(list(news.test), return_loss=True, label_name="found")
         expected, number = crf.predict(list(news.test), return_loss=True, label_name="found")
         assert count == number == sum(map(len, news.test))
@@ -725,7 +725,7 @@ class TestPredict:
     @pytest.mark.parametrize("term", TERMS)
     def test_it_works_under_inference_mode(self, news, crf, term):
         tagger = GSPENTagger.from_sequence_tagger(crf, TERMS[term])
-        stir(tagger.head, 1.0)
+        stir(tagger, 1.0)
         expected = predicted(tagger, news.test)
         with torch.inference_mode():
             spans, scores = predicted(tagger, news.test)

@@ -1,11 +1,12 @@
 """The one model behind four systems: it learns, is saved and loaded, and works with a plain Trainer."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
@@ -13,8 +14,9 @@ from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import spans_of_tags
-from tests.tiny import BASES, SENTENCES, TERMS, make_batch, make_model, same_weights, stir
+from tests.tiny import BASES, SENTENCES, TERMS, make_batch, make_model, same_weights, stir, trainer_arguments
 
+arguments = partial(trainer_arguments, remove_unused_columns=False)
 SYSTEMS = ["unary", "struct", "spen", "gspen"]
 
 
@@ -216,21 +218,6 @@ def test_a_new_model_says_how_its_inference_went():
     assert 0 <= output.negative <= 1
     assert 0 <= output.steps <= 5
     assert make_model("struct")(**make_batch(make_model("struct"))).steps is None
-
-
-def arguments(folder, **options):
-    defaults = {
-        "num_train_epochs": 1,
-        "per_device_train_batch_size": 8,
-        "remove_unused_columns": False,
-        "report_to": [],
-        "use_cpu": True,
-        "dataloader_pin_memory": False,
-        "disable_tqdm": True,
-        "save_strategy": "no",
-        "seed": 1,
-    }
-    return TrainingArguments(output_dir=str(folder), **defaults | options)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

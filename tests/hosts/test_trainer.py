@@ -13,6 +13,7 @@ from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_checkpoint, train_stage
+from gspen_ner.hosts.huggingface.two_stages import train_term
 from gspen_ner.ner.metrics import ConllScore, Score, evaluate
 from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.recipe import TermTraining, Training
@@ -279,3 +280,11 @@ def test_base_and_term_learn_at_their_own_rates(tmp_path):
     assert {rate for name, rate in rates.items() if name.startswith("scorer.")} == {0.001}
     assert {rate for name, rate in rates.items() if name.startswith("head.")} == {0.03}
     assert len(rates) == sum(weight.requires_grad for weight in model.parameters())
+
+
+def test_cross_fitting_needs_new_base_models(tmp_path):
+    model = make_model("struct")
+    rows = as_dataset(TRAIN, model.bio)
+    with pytest.raises(ValueError, match="give make_base"):
+        train_term(model, rows, rows, tmp_path)
+    assert not list(tmp_path.iterdir()), "nothing is scored or trained before"

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +35,7 @@ from gspen_ner.hosts.huggingface import encoder as encoder_module
 from gspen_ner.hosts.huggingface.folder_checks import refuse_larger
 from gspen_ner.hosts.huggingface.model import load_model
 from gspen_ner.labels import spans_of_tags
-from tests.tiny import SENTENCES, TERMS, make_batch, make_labels, same_weights, stir
+from tests.tiny import SENTENCES, TERMS, make_batch, make_labels, same_weights, stir, trainer_arguments
 from tests.tiny_transformer import (
     KINDS,
     NAMES,
@@ -44,6 +45,7 @@ from tests.tiny_transformer import (
     save_encoder,
 )
 
+arguments = partial(trainer_arguments, num_train_epochs=2, learning_rate=0.01)
 SYSTEMS = ["unary", "struct", "spen", "gspen"]
 SOME = SENTENCES[:24]
 REVERSED = NAMES[::-1]
@@ -252,21 +254,6 @@ def aligned(dataset, tokenizer):
 def accuracy(predicted):
     best, gold = predicted.predictions.argmax(-1), predicted.label_ids
     return {"accuracy": float((best == gold)[gold != -100].mean())}
-
-
-def arguments(folder, **options):
-    defaults = {
-        "num_train_epochs": 2,
-        "per_device_train_batch_size": 8,
-        "learning_rate": 0.01,
-        "report_to": [],
-        "use_cpu": True,
-        "dataloader_pin_memory": False,
-        "disable_tqdm": True,
-        "save_strategy": "no",
-        "seed": 1,
-    }
-    return TrainingArguments(output_dir=str(folder), **defaults | options)
 
 
 class TestTheUsualData:

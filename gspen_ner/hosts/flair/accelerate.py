@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from flair.data import Sentence
@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from gspen_ner.hosts.flair.chain import ChainDecoder, ChainLoss, ChainView, EmissionScores, PrefixDecoder
-from gspen_ner.labels import Scheme
 from gspen_ner.scorers.bilstm_cnn import mirror
 
 Spelling = tuple[int, ...]
@@ -62,7 +61,10 @@ class Acceleration:
         for name, part in self.before.items():
             setattr(self.tagger, name, part)
         vars(self.tagger).pop("predict", None)
-        restore_encoder(self.tagger)
+        if self.tagger.use_rnn:
+            vars(self.tagger.rnn).pop("forward", None)
+        for characters in _character_embeddings(self.tagger):
+            vars(characters).pop("_add_embeddings_internal", None)
         self.before = {}
 
     def __str__(self) -> str:
@@ -95,7 +97,7 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
         raise ValueError("the tagger has no CRF, so there is nothing to speed up: train it with use_crf=True")
     if isinstance(tagger.crf, EmissionScores):
         raise ValueError("the tagger is fast already")
-    view = ChainView(tagger.label_dictionary, cast(Scheme, tagger.tag_format))
+    view = ChainView(tagger)
     before = {name: getattr(tagger, name) for name in ("loss_function", "viterbi_decoder", "crf")}
     decoder = ChainDecoder(view) if confidences == "marginal" else PrefixDecoder(view, tagger.viterbi_decoder)
     parts = {"loss_function": ChainLoss(view), "viterbi_decoder": decoder, "crf": EmissionScores(tagger.crf)}
@@ -130,14 +132,6 @@ def speed_up_encoder(tagger: SequenceTagger) -> list[str]:
         vars(characters)["_add_embeddings_internal"] = BatchedCharacters(characters)
         changed.append("character embeddings: a whole batch at once, same vectors")
     return changed
-
-
-def restore_encoder(tagger: SequenceTagger) -> None:
-    """Restore Flair's own methods."""
-    if tagger.use_rnn:
-        vars(tagger.rnn).pop("forward", None)
-    for characters in _character_embeddings(tagger):
-        vars(characters).pop("_add_embeddings_internal", None)
 
 
 def _character_embeddings(tagger: SequenceTagger) -> list[CharacterEmbeddings]:
@@ -177,11 +171,7 @@ class TwoDirections:
 
 
 class BatchedCharacters:
-    """Replaces `CharacterEmbeddings._add_embeddings_internal`.
-
-    Args:
-        embeddings: the embeddings, whose weights are used.
-    """
+    """Replaces `CharacterEmbeddings._add_embeddings_internal`, with the same weights."""
 
     def __init__(self, embeddings: CharacterEmbeddings) -> None:
         self.embeddings = embeddings

@@ -11,11 +11,12 @@ takes the mean of its tokens' scores as that of a span, so all tokens of a span 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from flair.data import Dictionary, Label, Sentence, get_spans_from_bio
+from flair.data import Label, Sentence, get_spans_from_bio
 from flair.models import SequenceTagger
 from flair.models.sequence_tagger_utils.crf import CRF, START_TAG, STOP_TAG
 from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder
@@ -34,11 +35,7 @@ Infer = Callable[[Parts, Chain, list[Sentence]], Parts]
 
 
 class EmissionScores(nn.Module):
-    """Replaces Flair's CRF module: returns emissions instead of [B, T, K, K] sums.
-
-    Args:
-        crf: the CRF module, whose transitions are shared.
-    """
+    """Replaces Flair's CRF module, and shares its transitions: returns emissions, not [B, T, K, K] sums."""
 
     def __init__(self, crf: CRF) -> None:
         super().__init__()
@@ -50,24 +47,26 @@ class EmissionScores(nn.Module):
 
 
 class ChainView:
-    """The tags of a Flair dictionary that can be predicted.
+    """The tags of a Flair tagger that can be predicted: all but START and STOP.
 
     Args:
-        dictionary: a tagger's label dictionary, with START and STOP.
-        tag_format: `"BIO"` or `"BIOES"`.
-        constraints: whether to forbid what the format forbids, default False; Flair itself does not.
+        tagger: the tagger.
+        constraints: whether to forbid what its tag format forbids, default False; Flair itself does not.
     """
 
-    def __init__(self, dictionary: Dictionary, tag_format: Scheme, constraints: bool = False) -> None:
-        items = dictionary.get_items()
+    def __init__(self, tagger: SequenceTagger, constraints: bool = False) -> None:
+        items = tagger.label_dictionary.get_items()
         self.start, self.stop = items.index(START_TAG), items.index(STOP_TAG)
         self.live = [number for number, item in enumerate(items) if item not in (START_TAG, STOP_TAG)]
         self.names = [items[number] for number in self.live]
         self.number_of = {flair_number: number for number, flair_number in enumerate(self.live)}
-        self.labels = _labels(self.names, tag_format)
+        self.labels: Labels | None = None
+        with suppress(ValueError):  # tags that are no spans (part of speech, <unk>)
+            self.labels = Labels(tuple(self.names), cast(Scheme, tagger.tag_format))
         self.has_spans = any(name.startswith(("B-", "S-", "I-")) for name in self.names)  # as Flair has it
         if constraints and self.labels is None:
-            raise ValueError(f"constraints need tags in {tag_format}, got {', '.join(self.names[:6])}, ...")
+            tags = ", ".join(self.names[:6])
+            raise ValueError(f"constraints need tags in {tagger.tag_format}, got {tags}, ...")
         self.legal = self.labels.legal if constraints and self.labels is not None else None
 
     def score(self, tagger: SequenceTagger, sentences: list[Sentence]) -> tuple[Parts, Chain]:
@@ -89,11 +88,6 @@ class ChainView:
         chain = Chain(torch.as_tensor(lengths, device=emissions.device))
         return chain.potentials(emissions[..., self.live], table, start, end), chain
 
-    @classmethod
-    def of(cls, tagger: SequenceTagger, constraints: bool = False) -> ChainView:
-        """Return the tags of a tagger."""
-        return cls(tagger.label_dictionary, cast(Scheme, tagger.tag_format), constraints)
-
     def numbers(self, prefixes: str, type_: str) -> list[int]:
         """Return the tags of an entity type with one of these prefixes."""
         return [n for n, name in enumerate(self.names) if name[:1] in prefixes and name[1:] == f"-{type_}"]
@@ -106,20 +100,8 @@ class ChainView:
         return rows
 
 
-def _labels(names: list[str], tag_format: Scheme) -> Labels | None:
-    """Return the tags as labels of a scheme; None for tags that are no spans (part of speech, <unk>)."""
-    try:
-        return Labels(tuple(names), tag_format)
-    except ValueError:
-        return None
-
-
 class ChainLoss(nn.Module):
-    """Replaces `ViterbiLoss`: the same sum of negative log likelihoods, by the fast kernels.
-
-    Args:
-        view: tags of the tagger.
-    """
+    """Replaces `ViterbiLoss`: the same sum of negative log likelihoods, by the fast kernels."""
 
     def __init__(self, view: ChainView) -> None:
         super().__init__()

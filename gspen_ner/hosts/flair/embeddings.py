@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -63,6 +62,6 @@ def word_embeddings(vectors: WordVectors, fine_tune: bool = False) -> WordEmbedd
 def _characters(train: Sequence[TaggedSentence]) -> Dictionary:
     """Return the characters of the training data."""
     dictionary = Dictionary(add_unk=True)
-    for character in sorted(Counter(c for sentence in train for token in sentence.tokens for c in token)):
+    for character in sorted({c for sentence in train for token in sentence.tokens for c in token}):
         dictionary.add_item(character)
     return dictionary

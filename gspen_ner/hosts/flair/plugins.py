@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import math
 import random
 import statistics
 import sys
@@ -14,10 +14,11 @@ from typing import Any
 from flair.data import Sentence
 from flair.embeddings import StackedEmbeddings
 from flair.trainers.plugins import TrainerPlugin, TrainingInterrupt
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from gspen_ner.files import write_whole
 from gspen_ner.hosts.flair.sentences import document_numbers
 from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.stages import write_history
 
 logger = logging.getLogger(__name__)
 
@@ -70,14 +71,11 @@ class DocumentBatches(TrainerPlugin):
     def before_training_batch(self, batch: list[Sentence], batch_no: int, **kw: Any) -> None:
         """Replace the sentences of a batch by whole documents."""
         if not self.batches:
-            self.batches = self._deal(kw["total_number_of_batches"])
+            documents = rows_of_documents(document_numbers(self.sentences))
+            self.chance.shuffle(documents)
+            dealt = deal(documents, kw["total_number_of_batches"])
+            self.batches = [[self.sentences[row] for row in rows] for rows in dealt]
         batch[:] = self.batches[batch_no]
-
-    def _deal(self, count: int) -> list[list[Sentence]]:
-        """Return `count` batches of about equal size, with documents in random order."""
-        documents = rows_of_documents(document_numbers(self.sentences))
-        self.chance.shuffle(documents)
-        return [[self.sentences[row] for row in rows] for rows in deal(documents, count)]
 
     @property
     def attach_to_all_processes(self) -> bool:
@@ -97,8 +95,13 @@ class AnnealOnTrainLoss(TrainerPlugin):
     def __init__(self, factor: float = 0.5, patience: int = 3, smallest: float = 1e-4) -> None:
         super().__init__()
         self.factor, self.patience, self.smallest = factor, patience, smallest
-        self.lowest, self.stalled = float("inf"), 0
         self.losses: list[float] = []
+
+    @TrainerPlugin.hook
+    def after_setup(self, **kw: Any) -> None:
+        """Make the schedule of the trainer's optimizer; torch's patience is one epoch shorter."""
+        options: dict[str, Any] = {"factor": self.factor, "patience": self.patience - 1}
+        self.schedule = ReduceLROnPlateau(self.trainer.optimizer, **options, threshold=0.0, eps=0.0)
 
     @TrainerPlugin.hook
     def before_training_epoch(self, **kw: Any) -> None:
@@ -114,30 +117,18 @@ class AnnealOnTrainLoss(TrainerPlugin):
     @TrainerPlugin.hook
     def after_training_epoch(self, **kw: Any) -> None:
         """Lower the learning rate if the loss has stalled."""
-        loss = statistics.fmean(self.losses) if self.losses else float("inf")
-        self.stalled = 0 if loss < self.lowest else self.stalled + 1
-        self.lowest = min(loss, self.lowest)
-        if self.stalled >= self.patience:
-            self.stalled = 0
-            for group in self.trainer.optimizer.param_groups:
-                group["lr"] *= self.factor
+        self.schedule.step(statistics.fmean(self.losses) if self.losses else math.inf)
         if all(group["lr"] < self.smallest for group in self.trainer.optimizer.param_groups):
             raise TrainingInterrupt("the learning rate is too small to go on")
 
 
 class EpochLog(TrainerPlugin):
-    """Writes an epoch's dev F1 and training time as a JSON line.
-
-    Args:
-        file: file of JSON lines, of which those of the stage are written anew.
-        stage: name of the stage.
-    """
+    """Writes each epoch's dev F1 and training time; see `write_history`."""
 
     def __init__(self, file: Path, stage: str) -> None:
         super().__init__()
         self.file, self.stage = file, stage
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        self.lines = [line for line in lines if json.loads(line)["stage"] != stage]
+        self.entries: list[dict[str, float]] = []
         self.seconds: list[float] = []
         self.killed = False
 
@@ -160,10 +151,9 @@ class EpochLog(TrainerPlugin):
     def after_evaluation(self, epoch: int, validation_scores: Any, **kw: Any) -> None:
         """Write and log the line of the epoch."""
         f1, seconds = float(validation_scores[0]), self.seconds[-1]
-        entry = {"stage": self.stage, "epoch": epoch, "eval_f1": f1, "seconds": seconds}
-        self.lines.append(json.dumps(entry))
+        self.entries.append({"epoch": epoch, "eval_f1": f1, "seconds": seconds})
         logger.info("%s, epoch %d: %.1f s, dev F1 %.2f", self.stage, epoch, seconds, 100 * f1)
-        write_whole(self.file, "".join(f"{line}\n" for line in self.lines))
+        write_history(self.file, self.stage, self.entries)
 
 
 class FreshEmbeddings(TrainerPlugin):

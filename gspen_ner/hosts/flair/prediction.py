@@ -30,11 +30,8 @@ class FlairTagger(SentenceTagger):
 
     def __init__(self, tagger: SequenceTagger) -> None:
         self.tagger = tagger.eval()
-        if isinstance(tagger, GSPENTagger):
-            self.view, self.system = tagger.view, "gspen"
-        else:
-            self.view = ChainView.of(tagger)
-            self.system = "struct"
+        self.system = "gspen" if isinstance(tagger, GSPENTagger) else "struct"
+        self.view = ChainView(tagger)
         if self.view.labels is None:
             raise ValueError(f"the tagger's tags are no spans: {', '.join(self.view.names[:8])}, ...")
         self.labels: Labels = self.view.labels

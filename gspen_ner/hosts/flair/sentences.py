@@ -69,10 +69,9 @@ def spans_of(sentence: Sentence, layer: str) -> list[ScoredSpan]:
         >>> spans_of(sentence, "ner")
         [ScoredSpan(span=Span(start=0, end=2, type='PER'), probability=0.5)]
     """
-    labels = sentence.get_labels(layer)
     return [
-        ScoredSpan(Span(span[0].idx - 1, span[-1].idx, label.value), label.score)
-        for span, label in ((label.data_point, label) for label in labels)
+        ScoredSpan(Span(label.data_point[0].idx - 1, label.data_point[-1].idx, label.value), label.score)
+        for label in sentence.get_labels(layer)
     ]
 
 

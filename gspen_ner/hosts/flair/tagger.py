@@ -90,7 +90,7 @@ class GSPENTagger(System, SequenceTagger):
         if not self.use_crf:
             raise ValueError("a global term needs the CRF: leave use_crf=True")
         self.constraints = constraints
-        self.view = ChainView.of(self, constraints)
+        self.view = ChainView(self, constraints)
         if head is None:
             options = {"solver": solver, "cost": cost}
             named: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -100,7 +100,7 @@ class GSPENTagger(System, SequenceTagger):
         self.decoder = ChainDecoder(self.view, self._theta)
         self.viterbi_decoder = cast(Any, self.decoder)
         speed_up_encoder(self)
-        self._scores = KeptScores()
+        self.kept_scores = KeptScores()
 
     def forward_loss(self, sentences: list[Sentence]) -> tuple[Tensor, int]:
         """Return the loss of a batch and its number of tokens, for Flair's trainer."""
@@ -196,24 +196,16 @@ class GSPENTagger(System, SequenceTagger):
         if isinstance(inputs, Scored):
             return inputs
         if self.base_frozen and self.training:
-            missing = self._scores.missing(inputs)
+            missing = self.kept_scores.missing(inputs)
             if missing:
                 with torch.no_grad():
-                    self._scores.add(split(missing, *self.base_scores(missing)))
-            return self._with_context(*self._scores.of(inputs), inputs)
-        return self._with_context(*self.base_scores(inputs), inputs)
-
-    def keep_scores(self, scores: KeptScores) -> None:
-        """Train the term on these scores of the training sentences, instead of the frozen base model's."""
-        self._scores = scores
-
-    def base_scores(self, sentences: list[Sentence]) -> tuple[Parts, Chain]:
-        """Return the base model's scores of sentences, longest first, and their chains."""
-        return self.view.score(self, sentences)
+                    self.kept_scores.add(split(missing, *self.view.score(self, missing)))
+            return self._with_context(*self.kept_scores.of(inputs), inputs)
+        return self._with_context(*self.view.score(self, inputs), inputs)
 
     def unfreeze(self) -> GSPENTagger:
         """Let training change the base model again."""
-        self._scores.clear()
+        self.kept_scores.clear()
         return super().unfreeze()
 
     def _theta(self, potentials: Parts, chain: Chain, sentences: list[Sentence]) -> Parts:

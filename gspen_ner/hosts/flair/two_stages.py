@@ -30,13 +30,14 @@ from gspen_ner.hosts.flair.accelerate import accelerate
 from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.copies import untrained_copy
 from gspen_ner.hosts.flair.plugins import AnnealOnTrainLoss, DocumentBatches, EpochLog, FreshEmbeddings
-from gspen_ner.hosts.flair.scores import KeptScores, SentenceScores, split
+from gspen_ner.hosts.flair.scores import SentenceScores, split
 from gspen_ner.hosts.flair.sentences import document_numbers
 from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
 from gspen_ner.hosts.loading import FLAIR_FILE
 from gspen_ner.recipe import FlairTraining
 from gspen_ner.terms import DocumentConsistency
 from gspen_ner.training.score_sources import CrossFit, ScoreSource
+from gspen_ner.training.stages import scoring
 
 SCORING_BATCH = 64
 BEST_FILE = "best-model.pt"  # Flair's name for it
@@ -62,9 +63,8 @@ def train_stage(
     plugins: list[TrainerPlugin] = [log, FreshEmbeddings()]
     watch_loss = training.anneal_on == "train_loss"
     if watch_loss:
-        plugins.append(
-            AnnealOnTrainLoss(training.anneal_factor, training.patience, training.min_learning_rate)
-        )
+        schedule = (training.anneal_factor, training.patience, training.min_learning_rate)
+        plugins.append(AnnealOnTrainLoss(*schedule))
     if isinstance(tagger, GSPENTagger) and tagger.couples_documents:
         plugins.append(DocumentBatches(seed))
     optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[training.optimizer]
@@ -142,10 +142,8 @@ class FlairHost:
 
     def learn_from(self, tagger: GSPENTagger, source: ScoreSource) -> GSPENTagger:
         """Return a tagger with a frozen base whose term will learn from the scores of a source."""
-        scores = KeptScores()
         for version in source.versions(self, tagger):
-            scores.add(version)
-        tagger.keep_scores(scores)
+            tagger.kept_scores.add(version)
         return tagger
 
     @cached_property
@@ -164,42 +162,33 @@ class FlairHost:
         training = self.base_training.model_copy(update={"epochs": epochs or self.base_training.epochs})
         seen = FlairDatapointDataset([self.sentences[row] for row in rows])
         part = Corpus(train=seen, dev=self.corpus.dev, sample_missing_splits=False)
-        return self._loaded(self.stage(name, self.make_base, training, part))
+        self.stage(name, self.make_base, training, part)
+        return self.load(self.folder, name)
 
-    def load(self, folder: str, name: str) -> SequenceTagger:
-        """Return a base tagger that another run has trained."""
-        return self._loaded(Path(folder, name, "best"))
+    def load(self, folder: str | Path, name: str) -> SequenceTagger:
+        """Return a base tagger that was trained in a run's folder."""
+        tagger = SequenceTagger.load(Path(folder, name, "best", FLAIR_FILE))
+        accelerate(tagger)
+        return tagger
 
-    @torch.no_grad()
     def score(
         self, base: SequenceTagger, rows: Sequence[int] | None = None, draw: int | None = None
     ) -> list[SentenceScores]:
         """Return the scores of training sentences."""
         sentences = self.sentences if rows is None else [self.sentences[row] for row in rows]
-        view = ChainView.of(base)
-        was_training, scores = base.training, []
-        base.train(draw is not None)
-        if draw is not None:
-            SequenceTagger.train(base, True)  # dropout of a frozen base model too
-        with torch.random.fork_rng():
-            torch.manual_seed(-1 if draw is None else draw)
-            by_length = sorted(sentences, key=len, reverse=True)
+        by_length, view, scores = sorted(sentences, key=len, reverse=True), ChainView(base), []
+        with scoring(base, draw):
+            if draw is not None:
+                SequenceTagger.train(base, True)  # dropout of a frozen base model too
             for start in range(0, len(by_length), SCORING_BATCH):
                 batch = by_length[start : start + SCORING_BATCH]
                 scores += split(batch, *view.score(base, batch))
                 store_embeddings(batch, "none")
-        base.train(was_training)
         return scores
 
     def join(self, parts: Sequence[tuple[Sequence[int], list[SentenceScores]]]) -> list[SentenceScores]:
         """Return the scores of all parts."""
         return [scores for _, part in parts for scores in part]
-
-    @staticmethod
-    def _loaded(folder: Path) -> SequenceTagger:
-        tagger = SequenceTagger.load(folder / FLAIR_FILE)
-        accelerate(tagger)
-        return tagger
 
 
 def train_term(

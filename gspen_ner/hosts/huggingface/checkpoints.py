@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from gspen_ner.files import unwritable
 
@@ -40,7 +40,7 @@ class WeightAverage(TrainerCallback):
         self.weights: dict[str, Tensor] = {}
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any
     ) -> None:
         if self.decay == 0:
             return
@@ -52,18 +52,14 @@ class WeightAverage(TrainerCallback):
                 average.copy_(saved[name])
 
     @torch.no_grad()
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if self.decay == 0:
             return
         decay = min(self.decay, (1 + state.global_step) / (10 + state.global_step))
         trained = _trained(kwargs["model"])
         torch._foreach_lerp_(list(self.weights.values()), [trained[name] for name in self.weights], 1 - decay)
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if self.decay and state.is_world_process_zero:
             file = _file(args, state)
             try:

@@ -110,7 +110,10 @@ class Collator:
         }
         gold = next((name for name in ("labels", "ner_tags") if name in rows[0]), None)
         if gold is not None:
-            _check_lengths(lengths, [row[gold] for row in rows])
+            for row, length in enumerate(lengths):
+                if len(rows[row][gold]) != length:
+                    counts = f"{length} tokens but {len(rows[row][gold])} labels"
+                    raise ValueError(f"row {row} of the batch: {counts}")
             batch["labels"] = _padded([row[gold] for row in rows], IGNORED)
         if "nodes" in rows[0]:
             return batch | self._scores(rows)
@@ -123,12 +126,6 @@ class Collator:
             edges = _padded([row["edges"] for row in rows], 0.0)
             scores["edges"] = edges.reshape(len(rows), edges.shape[1] // labels**2, labels, labels)
         return scores
-
-
-def _check_lengths(lengths: Sequence[int], labels: Sequence[Sequence[int]]) -> None:
-    for row, (length, numbers) in enumerate(zip(lengths, labels, strict=True)):
-        if length != len(numbers):
-            raise ValueError(f"row {row} of the batch: {length} tokens but {len(numbers)} labels")
 
 
 def _flat(numbers: Sequence[tuple[int, ...]]) -> list[int]:
@@ -168,6 +165,8 @@ class EpochBatches(Sampler[list[int]]):
         world: number of processes that share each batch.
     """
 
+    drop_last = False  # accelerate asks whether rows are left out
+
     def __init__(
         self,
         documents: Sequence[int] | None,
@@ -188,11 +187,6 @@ class EpochBatches(Sampler[list[int]]):
             raise ValueError(
                 f"{parts} {units} in batches of {batch_size} cannot be divided among {world} processes"
             )
-
-    @property
-    def drop_last(self) -> bool:
-        """Return False, for accelerate: no rows are left out."""
-        return False
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the epoch; Trainer calls it before each."""

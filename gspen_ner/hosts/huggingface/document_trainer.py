@@ -50,6 +50,8 @@ class DocumentTrainer(Trainer):
         [[0], [1, 1]]
     """
 
+    model: GSPENForTokenClassification
+    train_dataset: datasets.Dataset
     versions = 1
     """Number of versions of its rows that the training data holds; see `EpochBatches`."""
 
@@ -59,20 +61,11 @@ class DocumentTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """Return the batches of an epoch; accelerate must not divide them once more."""
-        assert isinstance(self.train_dataset, datasets.Dataset)
-        return EpochLoader(
-            self.train_dataset, batch_sampler=self.epoch_batches(), collate_fn=self.data_collator
-        )
-
-    def epoch_batches(self) -> EpochBatches:
-        """Return the rows of each batch of an epoch."""
-        assert isinstance(self.train_dataset, datasets.Dataset)
         documents, lengths = self._rows(self.train_dataset, len(self.train_dataset) // self.versions)
-        world = self.args.world_size
+        rank, world = self.args.process_index, self.args.world_size
         size = self.args.per_device_train_batch_size * world
-        return EpochBatches(
-            documents, lengths, size, self.args.seed, self.versions, self.args.process_index, world
-        )
+        batches = EpochBatches(documents, lengths, size, self.args.seed, self.versions, rank, world)
+        return EpochLoader(self.train_dataset, batch_sampler=batches, collate_fn=self.data_collator)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         """Return the batches of an evaluation, also of whole documents; in one process only."""
@@ -98,7 +91,6 @@ class DocumentTrainer(Trainer):
 
     def _rows(self, dataset: datasets.Dataset, count: int) -> tuple[list[int] | None, list[int]]:
         """Return the document of each row if sentences must stay together, and its number of tokens."""
-        assert isinstance(self.model, GSPENForTokenClassification)
         lengths = lengths_of(dataset.select(range(count)))
         if not self.model.couples_documents:
             return None, lengths

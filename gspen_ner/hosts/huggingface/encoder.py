@@ -244,38 +244,21 @@ class EncoderWithScores(nn.Module):
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A pretrained transformer, its tokenizer, the kinds of its pieces, and its window."""
+    """A pretrained transformer, its tokenizer, the kinds of its pieces, and entries of `GSPENConfig`."""
 
     encoder: nn.Module
     reader: PieceReader
     kinds: Tensor
-    frame: Frame
-
-    def encoder_entries(self) -> dict[str, Any]:
-        """Return the configuration of the encoder, for `GSPENConfig`."""
-        config = self.encoder.config
-        assert isinstance(config, PretrainedConfig)
-        entries = {key: value for key, value in config.to_diff_dict().items() if key not in NOT_KEPT}
-        return entries | {"model_type": config.model_type}
-
-    def scorer_entries(self, window: int | None = None) -> dict[str, Any]:
-        """Return options of `PieceScorer`.
-
-        Args:
-            window: number of pieces that are read at once; by default as many as the encoder can read.
-        """
-        limit = self.frame.size
-        window = limit if window is None else window
-        if window > limit:
-            raise ValueError(
-                f"window must be at most {limit}, which the encoder can read at once, got {window}"
-            )
-        special = {"prefix": self.frame.prefix, "suffix": self.frame.suffix}
-        return {"pieces": len(self.kinds), "window": window, "overlap": window // 4, **special}
+    entries: dict[str, dict[str, Any]]
+    """As `encoder` its configuration, and as `scorer` the options of `PieceScorer`."""
 
 
 def load_encoder(
-    name: str | Path, num_labels: int, tokenizer: PreTrainedTokenizerBase | None = None, **options: Any
+    name: str | Path,
+    num_labels: int,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    window: int | None = None,
+    **options: Any,
 ) -> Pretrained:
     """Return a pretrained encoder with a new output layer; options are HUB_OPTIONS."""
     _check(options)
@@ -287,7 +270,7 @@ def load_encoder(
         )  # of a classifier, the output layer is left behind
     else:
         encoder = EncoderWithScores(config, AutoModel.from_pretrained(name, config=config, **options))
-    return _pretrained(name, encoder, tokenizer, options)
+    return _pretrained(name, encoder, tokenizer, window, options)
 
 
 def load_classifier(
@@ -302,21 +285,30 @@ def load_classifier(
         labels = Labels(tuple(names), scheme)
     except ValueError as error:
         raise ValueError(f"{name}: its labels are not those of a tagger of entities: {error}") from None
-    return _pretrained(name, encoder, tokenizer, options), labels
+    return _pretrained(name, encoder, tokenizer, None, options), labels
 
 
 def _pretrained(
     name: str | Path,
     encoder: nn.Module,
     tokenizer: PreTrainedTokenizerBase | None,
+    window: int | None,
     options: Mapping[str, Any],
 ) -> Pretrained:
     tokenizer = with_marks(load_tokenizer(name, **options) if tokenizer is None else tokenizer)
     mask = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
     prefix, suffix = (mask.index(0), mask[::-1].index(0)) if 0 in mask else (0, 0)
-    window = _window(tokenizer.model_max_length, encoder)
-    frame = Frame(window, window // 4, prefix, suffix)
-    return Pretrained(encoder, PieceReader(tokenizer), piece_kinds(tokenizer), frame)
+    limit = _window(tokenizer.model_max_length, encoder)
+    window = limit if window is None else window
+    reader, kinds = PieceReader(tokenizer), piece_kinds(tokenizer)
+    if window > limit:
+        raise ValueError(f"window must be at most {limit}, which the encoder can read at once, got {window}")
+    special = {"prefix": prefix, "suffix": suffix}
+    scorer = {"pieces": len(kinds), "window": window, "overlap": window // 4, **special}
+    config: Any = encoder.config
+    kept = {key: value for key, value in config.to_diff_dict().items() if key not in NOT_KEPT}
+    entries = {"scorer": scorer, "encoder": kept | {"model_type": config.model_type}}
+    return Pretrained(encoder, reader, kinds, entries)
 
 
 def _window(tokenizer_limit: int, encoder: nn.Module) -> int:

@@ -106,27 +106,23 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         PreTrainedModel.__init__(self, config)
         self.labels, self.bio, self.reader = config.labels(), config.bio_view(), reader
         with refuse_larger(largest):
-            self._make_parts(config, encoder)
+            if config.encoder is None:
+                self.scorer = BiLSTMCNN(self.labels, **config.scorer)
+            else:
+                start, transitions = encoder or config.encoder, config.has_transitions
+                self.scorer = PieceScorer(self.labels, start, transitions=transitions, **config.scorer)
+                tied = getattr(self.scorer.encoder, "_tied_weights_keys", None) or []
+                names = [f"scorer.encoder.{name}" for name in tied]  # for transformers 4; 5 asks the scorer
+                self._tied_weights_keys = names  # type: ignore[assignment]
+            self.head = GSPENHead(cost=0.0)
+            if config.has_term:
+                self.head = make_head(config.terms, config.inference, **given_labels(self.labels.names))
         self.main_input_name = self.scorer.inputs[0]
         # transformers asks for names of modules, wherever they are; "term" is the head's
         present = {"crf": self.scorer.crf is not None, "term": self.head.term is not None}
         kept = {name for name, is_present in present.items() if is_present}
         self._keep_in_fp32_modules_strict = kept  # type: ignore[assignment]
         self.post_init()
-
-    def _make_parts(self, config: GSPENConfig, encoder: nn.Module | None) -> None:
-        if config.encoder is None:
-            self.scorer = BiLSTMCNN(self.labels, **config.scorer)
-        else:
-            self.scorer = PieceScorer(
-                self.labels, encoder or config.encoder, transitions=config.has_transitions, **config.scorer
-            )
-            tied = getattr(self.scorer.encoder, "_tied_weights_keys", None) or []
-            names = [f"scorer.encoder.{name}" for name in tied]  # for transformers 4; 5 asks the scorer
-            self._tied_weights_keys = names  # type: ignore[assignment]
-        self.head = GSPENHead(cost=0.0)
-        if config.has_term:
-            self.head = make_head(config.terms, config.inference, **given_labels(self.labels.names))
 
     def _init_weights(self, module: nn.Module) -> None:
         """Do nothing: every module has drawn its own weights already."""
@@ -274,17 +270,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             options: options of the hub: `revision`, `token`, `cache_dir` and the like.
         """
         chain = chain_labels(labels, scheme)
-        pretrained = load_encoder(name, len(chain.names), tokenizer, **options)
-        config = GSPENConfig.of(
-            chain,
-            transitions,
-            terms,
-            inference,
-            scorer=pretrained.scorer_entries(window),
-            encoder=pretrained.encoder_entries(),
-            id2label=dict(enumerate(labels)),
-        )
-        return cls._over(pretrained, config)
+        pretrained = load_encoder(name, len(chain.names), tokenizer, window, **options)
+        entries = pretrained.entries | {"id2label": dict(enumerate(labels))}
+        return cls._over(pretrained, GSPENConfig.of(chain, transitions, terms, inference, **entries))
 
     @classmethod
     def from_token_classifier(
@@ -314,9 +302,8 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             options: options of the hub: `revision`, `token`, `cache_dir` and the like.
         """
         pretrained, labels = load_classifier(name, tokenizer, **options)
-        scorer = pretrained.scorer_entries() | {"constrained": constrained}
-        entries = pretrained.encoder_entries()
-        config = GSPENConfig.of(labels, True, terms, inference, scorer=scorer, encoder=entries)
+        pretrained.entries["scorer"]["constrained"] = constrained
+        config = GSPENConfig.of(labels, True, terms, inference, **pretrained.entries)
         model = cls._over(pretrained, config)
         assert model.scorer.crf is not None
         for weight in model.scorer.crf.parameters():

@@ -7,7 +7,6 @@ decoder, averaged weights, metrics as JSON lines, one log line an epoch, and a b
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -28,12 +27,11 @@ from transformers import (
     PrinterCallback,
     ProgressCallback,
     TrainerCallback,
-    TrainerControl,
     TrainerState,
     TrainingArguments,
 )
 
-from gspen_ner.files import mend_folder, unwritable, write_folder, write_whole
+from gspen_ner.files import mend_folder, unwritable, write_folder
 from gspen_ner.hosts.huggingface.checkpoints import (
     WeightAverage,
     had_stopped,
@@ -44,11 +42,12 @@ from gspen_ner.hosts.huggingface.checkpoints import (
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer, parameter_groups
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.processes import gathered, is_main, main_first, own_rows, world_size
+from gspen_ner.hosts.huggingface.processes import gathered, main_first, own_rows, world_size
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.metrics import span_f1
 from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.training.stages import write_history
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +84,10 @@ def train_stage(
     """
     transformers.logging.set_verbosity_error()  # it warns of tasks that are solved in another way here
     trainer = StageTrainer(model, training, folder, data, seed)
-    with main_first():
-        if is_main():
-            mend_folder(folder / "best")
+    with main_first() as first:
         checkpoint = last_checkpoint(folder / "checkpoints", training.average > 0)
-        if is_main():
+        if first:
+            mend_folder(folder / "best")
             remove_newer(folder / "checkpoints", checkpoint)
     if checkpoint is not None and had_stopped(checkpoint):
         history = state_of(checkpoint).log_history
@@ -208,7 +206,7 @@ class StageTrainer(DocumentTrainer):
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "loss" in logs:
-            logs["seconds"] = self.stage_log.seconds
+            logs["seconds"] = time.perf_counter() - self.stage_log.start
         if "loss" in logs and self.inference:
             negative, steps = (statistics.fmean(values) for values in zip(*self.inference, strict=True))
             logs |= {"negative_losses": negative, "inference_steps": steps}
@@ -223,7 +221,6 @@ class StageTrainer(DocumentTrainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Return dev F1 with averaged weights, and keep a model that is better than all before."""
-        assert isinstance(self.model, GSPENForTokenClassification)
         was_training = self.model.training
         with self.average.in_place(self.model):
             score = span_f1(self.gold, self._predicted(), lengths_of(self.data.dev)).micro
@@ -238,7 +235,6 @@ class StageTrainer(DocumentTrainer):
 
     def _predicted(self) -> list[list[Span]]:
         """Return predicted entities of the development data; each process tags its share of the documents."""
-        assert isinstance(self.model, GSPENForTokenClassification)
         dev = self.data.dev
         rows = own_rows(dev[:]["document"])
         spans = Tagger(self.model).spans(dev if len(rows) == len(dev) else dev.select(rows))
@@ -247,43 +243,25 @@ class StageTrainer(DocumentTrainer):
 
 
 class StageLog(TrainerCallback):
-    """Logs the epochs of a stage, and writes its history after those of the stages before it.
+    """Logs the epochs of a stage, and writes Trainer's own history of them; see `write_history`.
 
-    The file is written anew from Trainer's own history, which checkpoints keep: a resumed run has every
-    epoch once.
-
-    Args:
-        file: file of JSON lines.
-        stage: name of the stage.
+    Checkpoints keep this history: a resumed run has every epoch once.
     """
 
     def __init__(self, file: Path, stage: str) -> None:
         self.file, self.stage = file, stage
         self.start = time.perf_counter()
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the epoch began."""
-        return time.perf_counter() - self.start
-
     def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any
     ) -> None:
         self.start = time.perf_counter()
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        if not state.is_world_process_zero:
-            return
-        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        others = [line for line in lines if json.loads(line)["stage"] != self.stage]
-        own = [json.dumps({"stage": self.stage, **entry}) for entry in state.log_history]
-        write_whole(self.file, "".join(f"{line}\n" for line in [*others, *own]))
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            write_history(self.file, self.stage, state.log_history)
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any) -> None:
         trained = [entry for entry in state.log_history if "loss" in entry][-1:]
         parts = [f"loss {entry['loss']:.4f}, {entry.get('seconds', 0):.1f} s" for entry in trained]
         parts.append(f"dev F1 {100 * kwargs['metrics']['eval_f1']:.2f}")
@@ -317,12 +295,7 @@ def stage_optimizer(model: GSPENForTokenClassification, training: Training) -> t
 
 
 def rate_factor(training: Training, steps: int) -> Callable[[int], float]:
-    """Return the factor of all learning rates at each step: warm-up, then the recipe's schedule.
-
-    Args:
-        training: settings.
-        steps: number of updates of the whole training.
-    """
+    """Return the factor of all learning rates at each of `steps` updates: warm-up, then the schedule."""
     an_epoch = steps // training.epochs
     rising = max(1, round(training.warmup * steps))
 

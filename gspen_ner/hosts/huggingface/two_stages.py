@@ -8,6 +8,7 @@ not. Scores of a frozen base model are computed once, and cached on disk by `dat
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -31,6 +32,7 @@ from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.recipe import TermTraining, Training
 from gspen_ner.training.documents import in_order
 from gspen_ner.training.score_sources import CrossFit, ScoreSource
+from gspen_ner.training.stages import scoring
 
 Model = GSPENForTokenClassification
 ROWS_AT_ONCE = 1024  # rows that are read at once, and then scored in batches of similar length
@@ -48,6 +50,9 @@ class HuggingFaceHost:
         seed: seed of everything random.
     """
 
+    data: StageData
+    """What the term is trained on; see `term_data`."""
+
     def __init__(
         self,
         folder: Path,
@@ -58,7 +63,7 @@ class HuggingFaceHost:
     ) -> None:
         self.folder, self.read, self.make_base = folder, read, make_base
         self.base_training, self.seed, self.fold_seed = base_training, seed, seed
-        self.data: StageData | None = None
+        self.cache = folder / "potentials"
 
     def stage(
         self,
@@ -90,14 +95,13 @@ class HuggingFaceHost:
     def term_data(self, model: Model, source: ScoreSource) -> StageData:
         """Return the scores that the term of a model with a frozen base is trained on."""
         self.data = self.read(model)
-        dev = with_potentials(self.data.dev, model, self._cache)
         versions = source.versions(self, model)
+        dev = with_potentials(self.data.dev, model, self.cache)
         return StageData(datasets.concatenate_datasets(versions), dev, len(versions))
 
     @property
     def documents(self) -> Sequence[int]:
         """Document of each training row."""
-        assert self.data is not None
         return self.data.train[:]["document"]
 
     def fit(self, name: str, rows: Sequence[int], epochs: int | None) -> Model:
@@ -106,39 +110,27 @@ class HuggingFaceHost:
             raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
         training = self.base_training.model_copy(update={"epochs": epochs or self.base_training.epochs})
 
-        def make() -> Model:
-            assert self.make_base is not None
-            return self.make_base(rows)
-
         def part(model: Model) -> StageData:
             whole = self.read(model)
             return StageData(whole.train.select(rows), whole.dev)
 
-        return self._loaded(self.stage(name, make, training, part))
+        self.stage(name, functools.partial(self.make_base, rows), training, part)
+        return self.load(self.folder, name)
 
-    def load(self, folder: str, name: str) -> Model:
-        """Return a base model that another run has trained."""
-        return self._loaded(Path(folder, name, "best"))
+    def load(self, folder: str | Path, name: str) -> Model:
+        """Return a base model that was trained in a run's folder."""
+        return to_device(load_model(Path(folder, name, "best")).eval())
 
     def score(
         self, base: Model, rows: Sequence[int] | None = None, draw: int | None = None
     ) -> datasets.Dataset:
         """Return training rows with scores in place of tokens."""
-        assert self.data is not None
         train = self.data.train if rows is None else self.data.train.select(rows)
-        return with_potentials(train, base, self._cache, draw, own_transitions=rows is not None)
+        return with_potentials(train, base, self.cache, draw, own_transitions=rows is not None)
 
     def join(self, parts: Sequence[tuple[Sequence[int], datasets.Dataset]]) -> datasets.Dataset:
         """Return the rows of all parts, one part after the other."""
         return datasets.concatenate_datasets([part for _, part in parts])
-
-    @property
-    def _cache(self) -> Path:
-        return self.folder / "potentials"
-
-    @staticmethod
-    def _loaded(folder: Path) -> Model:
-        return to_device(load_model(folder).eval())
 
 
 def train_term(
@@ -194,8 +186,6 @@ def train_term(
     data = StageData(_as_stage_rows(train, model), _as_stage_rows(dev, model))
     make = None if make_base is None else lambda rows: make_base(train.select(rows))
     host = HuggingFaceHost(folder, lambda _: data, make, base_training or Training(), seed)
-    if isinstance(source, CrossFit) and make is None and source.models_of is None:
-        raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
     inference = {"max_steps": 5, "tolerance": 0.1} if inference is None else inference
     how = training or TermTraining(epochs=8, batch_size=32, learning_rate=0.01, schedule="linear")
     folder.mkdir(parents=True, exist_ok=True)
@@ -246,68 +236,47 @@ def with_potentials(
     """
     digest = _digest(model, dataset, draw, own_transitions)
     cache.mkdir(parents=True, exist_ok=True)
-    scores = _Scores(model, draw is not None, own_transitions)
-    columns = dict.fromkeys(scores.columns, datasets.List(datasets.Value("float32")))
-    kept = {name: feature for name, feature in dataset.features.items() if name != "tokens"}
-    was_training = model.scorer.training
+    has_edges = model.scorer.has_tables or (own_transitions and model.scorer.crf is not None)
+    columns = ["nodes", "edges"] if has_edges else ["nodes"]
+    features = {name: feature for name, feature in dataset.features.items() if name != "tokens"}
+    features |= dict.fromkeys(columns, datasets.List(datasets.Value("float32")))
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    with main_first(), torch.random.fork_rng():
-        torch.manual_seed(-1 if draw is None else draw)
+    with main_first(), scoring(model.scorer, draw):
         scored = dataset.map(
-            scores.of_table,
+            functools.partial(_scores_of, model, columns),
             batched=True,
             batch_size=ROWS_AT_ONCE,
             remove_columns=["tokens"],
-            features=datasets.Features(kept | columns),
+            features=datasets.Features(features),
             cache_file_name=str(cache / f"{digest}.arrow"),
             new_fingerprint=digest,
             desc="potentials" if draw is None else f"potentials, dropout draw {draw + 1}",
         )
-    model.scorer.train(was_training)
-    return scored.with_format("numpy", columns=list(columns), output_all_columns=True)
+    return scored.with_format("numpy", columns=columns, output_all_columns=True)
 
 
-class _Scores:
-    """Computes a model's scores as new columns of a dataset, flat.
-
-    Args:
-        model: the model.
-        dropout: whether its dropout is on.
-        own_transitions: whether each sentence gets a copy of the transition table; see `with_potentials`.
-    """
-
-    def __init__(self, model: Model, dropout: bool, own_transitions: bool) -> None:
-        self.model, self.dropout, self.collate = model, dropout, Collator.of(model)
-        repeated = own_transitions and model.scorer.crf is not None
-        self.columns = ["nodes", "edges"] if model.scorer.has_tables or repeated else ["nodes"]
-
-    def of_table(self, table: dict[str, list[Any]]) -> dict[str, list[np.ndarray]]:
-        """Return new columns for some rows, scored in batches of similar length."""
-        rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-        columns = {name: [np.empty(0)] * len(rows) for name in self.columns}
-        for numbers in in_order(None, [len(row["tokens"]) for row in rows], SCORING_BATCH):
-            for name, values in self._of_batch([rows[number] for number in numbers]).items():
-                for number, value in zip(numbers, values, strict=True):
-                    columns[name][number] = value
-        return columns
-
-    @torch.no_grad()
-    def _of_batch(self, rows: list[dict[str, Any]]) -> dict[str, list[np.ndarray]]:
-        batch, scorer = self.collate(rows), self.model.scorer
-        inputs = {name: batch[name].to(self.model.device) for name in scorer.inputs if name in batch}
-        potentials, _ = scorer.train(self.dropout)(**inputs)
-        lengths = [len(row["tokens"]) for row in rows]
-        columns = {"nodes": _cut(potentials.nodes, lengths)}
-        if scorer.has_tables:
-            columns["edges"] = _cut(potentials.edges, [length - 1 for length in lengths])
-        elif "edges" in self.columns:
-            columns["edges"] = [potentials.edges.flatten().cpu().numpy()] * len(rows)
-        return columns
+def _scores_of(model: Model, columns: Sequence[str], table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the scores of some rows as new columns, flat, computed in batches of similar length."""
+    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    lengths = [len(row["tokens"]) for row in rows]
+    collate, scorer = Collator.of(model), model.scorer
+    scores: dict[str, list[Any]] = {name: [None] * len(rows) for name in columns}
+    for numbers in in_order(None, lengths, SCORING_BATCH):
+        batch = collate([rows[number] for number in numbers])
+        inputs = {name: batch[name].to(model.device) for name in scorer.inputs if name in batch}
+        potentials, _ = scorer(**inputs)
+        nodes, edges = potentials.nodes, potentials.edges
+        for row, number in enumerate(numbers):
+            scores["nodes"][number] = _flat(nodes[row, : lengths[number]])
+            if "edges" in scores:
+                tables = edges[row, : lengths[number] - 1] if scorer.has_tables else edges
+                scores["edges"][number] = _flat(tables)
+    return scores
 
 
-def _cut(scores: Tensor, lengths: Sequence[int]) -> list[np.ndarray]:
-    return [row[:length].flatten().cpu().numpy() for row, length in zip(scores, lengths, strict=True)]
+def _flat(scores: Tensor) -> np.ndarray:
+    return scores.flatten().cpu().numpy()
 
 
 def _digest(model: Model, dataset: datasets.Dataset, *options: object) -> str:
