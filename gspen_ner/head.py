@@ -188,7 +188,7 @@ def make_head(terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], 
     """Return the head that entries of a recipe or model file describe.
 
     Args:
-        terms: an entry for each term; they are summed.
+        terms: an entry for each term; they are summed. Without entries, the head has no term.
         inference: options of `GSPENHead`, of which `solver` is an entry.
         given: what terms may need: of a tagger what `given_labels` returns, of graphs of a fixed size
             `num_labels`, `num_nodes` and `num_edges`.
@@ -197,13 +197,12 @@ def make_head(terms: Sequence[Mapping[str, Any]], inference: Mapping[str, Any], 
         >>> make_head([{"name": "convolution"}], {"max_steps": 5}, num_labels=3).max_steps
         5
     """
-    if not terms:
-        raise ValueError("a head needs at least one term")
     members = [TERMS.make(entry, **given) for entry in terms]
     options = dict(inference)
     if isinstance(options.get("solver"), Mapping):
         options["solver"] = SOLVERS.make(options["solver"])
-    return GSPENHead(members[0] if len(members) == 1 else TermSum(*members), **options)
+    term = TermSum(*members) if len(members) > 1 else next(iter(members), None)
+    return GSPENHead(term, **options)
 
 
 def given_labels(names: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gspen_ner import (
     Simplex,
     match_mentions,
 )
+from gspen_ner.head import make_head
 
 LABELS = 4
 
@@ -202,3 +203,12 @@ def test_unknown_loss():
         GSPENHead(PaddedMLP(3, 4), cost=-1.0)
     with pytest.raises(ValueError, match=r'loss must be "hinge", .*, got .log.'):
         GSPENHead(PaddedMLP(3, 4), loss="log")
+
+
+@pytest.mark.parametrize("inference", [{"cost": 0.0}, {"solver": {"name": "frank_wolfe"}, "max_steps": 3}])
+def test_a_head_without_a_term_is_made_from_its_configuration(inference):
+    head = make_head([], inference)
+    assert head.term is None
+    configuration = head.configuration()
+    assert configuration["terms"] == []
+    assert make_head(**configuration).configuration() == configuration

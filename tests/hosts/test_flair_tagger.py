@@ -490,6 +490,14 @@ class TestFiles:
         assert (loaded.constraints, loaded.head.cost) == (True, 0.25)
         assert not changed(loaded, weights_of(tagger))
 
+    def test_without_a_term(self, news, crf, tmp_path):
+        tagger = GSPENTagger.from_sequence_tagger(crf, head=GSPENHead(cost=0.0))
+        tagger.save(tmp_path / "model.pt")
+        loaded = GSPENTagger.load(tmp_path / "model.pt")
+        assert loaded.head.term is None
+        assert loaded.head.configuration() == tagger.head.configuration()
+        assert predicted(loaded, news.test) == predicted(tagger, news.test)
+
     def test_a_file_of_it_is_a_plain_tagger_to_flair(self, news, crf, tagger, tmp_path):
         tagger.save(tmp_path / "model.pt")
         loaded = SequenceTagger.load(tmp_path / "model.pt")

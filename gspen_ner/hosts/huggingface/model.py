@@ -116,6 +116,8 @@ class GSPENForTokenClassification(System, PreTrainedModel):
                 self._tied_weights_keys = names  # type: ignore[assignment]
             self.head = GSPENHead(cost=0.0)
             if config.has_term:
+                if not config.terms:
+                    raise ValueError(f"system {config.system} needs at least one term, got none")
                 self.head = make_head(config.terms, config.inference, **given_labels(self.labels.names))
         self.main_input_name = self.scorer.inputs[0]
         # transformers asks for names of modules, wherever they are; "term" is the head's
