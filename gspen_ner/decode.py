@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -59,18 +61,85 @@ def span_probabilities(
     """
     if len(spans) != len(theta.nodes):
         raise ValueError(f"spans must be given for {len(theta.nodes)} sentences, got {len(spans)}")
-    wanted: dict[int, list[tuple[int, int, Span]]] = {}
-    for row, row_spans in enumerate(spans):
-        for rank, span in enumerate(row_spans):
-            if not 0 <= span.start < span.end <= int(chain.lengths[row]):
-                raise ValueError(f"row {row}: {span} does not fit into {int(chain.lengths[row])} tokens")
-            wanted.setdefault(span.end - span.start, []).append((row, rank, span))
-    result = [[0.0] * len(row_spans) for row_spans in spans]
-    for width, table, _ in _by_width(theta, chain, labels, max(wanted, default=0)):
-        for row, rank, span in wanted.get(width, []):
-            if span.type in labels.types:
-                result[row][rank] = float(table[row, span.start, labels.types.index(span.type)])
-    return result
+    for row, (row_spans, length) in enumerate(zip(spans, chain.lengths.tolist(), strict=True)):
+        for span in row_spans:
+            if not 0 <= span.start < span.end <= length:
+                raise ValueError(f"row {row}: {span} does not fit into {length} tokens")
+    if not any(spans):
+        return [[] for _ in spans]
+    marginals = wide_marginals(theta, chain)
+    return [
+        [_span_probability(nodes, edges, labels, span) for span in row_spans]
+        for nodes, edges, row_spans in zip(*marginals, spans, strict=True)
+    ]
+
+
+def wide_marginals(theta: Parts, chain: Chain) -> tuple[np.ndarray, np.ndarray]:
+    """Return the marginals of tokens and of neighbouring tokens in the widest float, for `path_probability`.
+
+    Example:
+        >>> chain = Chain(torch.tensor([2]))
+        >>> nodes, edges = wide_marginals(chain.potentials(torch.zeros(1, 2, 3), torch.zeros(3, 3)), chain)
+        >>> nodes.shape, edges.shape
+        ((1, 2, 3), (1, 1, 3, 3))
+    """
+    marginals = chain.marginals(theta.per_position())
+    assert marginals.edges is not None
+    wide = wide_dtype(marginals.nodes.device)
+    return marginals.nodes.to(wide).cpu().numpy(), marginals.edges.to(wide).cpu().numpy()
+
+
+def path_probability(
+    nodes: np.ndarray,
+    edges: np.ndarray,
+    start: int,
+    path: Sequence[int],
+    not_before: Sequence[int] = (),
+    not_after: Sequence[int] = (),
+) -> float:
+    """Return the probability that tokens have these labels, and the tokens around them no excluded ones.
+
+    Args:
+        nodes: marginals of the tokens of a sentence, `[T, L]`.
+        edges: marginals of its neighbouring tokens, `[T - 1, L, L]`.
+        start: position of the first of the tokens.
+        path: label of each of the tokens.
+        not_before: labels that the token before them, if there is one, must not have.
+        not_after: labels that the token after them, if there is one, must not have.
+
+    Example:
+        >>> chain = Chain(torch.tensor([2]))
+        >>> theta = chain.potentials(torch.zeros(1, 2, 3), torch.zeros(3, 3))
+        >>> nodes, edges = wide_marginals(theta, chain)
+        >>> round(path_probability(nodes[0], edges[0], start=0, path=[1], not_after=[2]), 3)
+        0.222
+    """
+    last = start + len(path) - 1
+    probability = nodes[start, path[0]]
+    if start and not_before:
+        probability -= probability * _share(edges[start - 1, not_before, path[0]].sum(), probability)
+    for at, (label, following) in enumerate(pairwise(path), start):
+        probability *= _share(edges[at, label, following], nodes[at, label])
+    if last + 1 < len(nodes) and not_after:
+        probability -= probability * _share(edges[last, path[-1], not_after].sum(), nodes[last, path[-1]])
+    return max(0.0, float(probability))
+
+
+def _share(joint: float, mass: float) -> float:
+    """Return a conditional probability; 0 for an impossible condition."""
+    return joint / mass if mass > 0 else 0.0
+
+
+def _span_probability(nodes: np.ndarray, edges: np.ndarray, labels: Labels, span: Span) -> float:
+    width, inside = span.end - span.start, labels.index("I", span.type)
+    if labels.scheme == "BIO":
+        prefixes, not_after = "B" + "I" * (width - 1), [] if inside is None else [inside]
+    else:
+        prefixes, not_after = "S" if width == 1 else "B" + "I" * (width - 2) + "E", []
+    path = [number for prefix in prefixes if (number := labels.index(prefix, span.type)) is not None]
+    if len(path) < width:  # there is no such label
+        return 0.0
+    return path_probability(nodes, edges, span.start, path, not_after=not_after)
 
 
 def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.5) -> list[list[ScoredSpan]]:
@@ -84,7 +153,7 @@ def likely_spans(theta: Parts, chain: Chain, labels: Labels, minimum: float = 0.
         [Span(start=0, end=1, type='PER')]
     """
     spans: list[list[ScoredSpan]] = [[] for _ in theta.nodes]
-    for width, table, open_mass in _by_width(theta, chain, labels, theta.nodes.shape[1]):
+    for width, table, open_mass in _by_width(theta, chain, labels):
         fits = (torch.arange(table.shape[1]) + width <= chain.lengths[:, None].cpu())[..., None]
         for row, start, type_index in ((table.cpu() >= minimum) & fits).nonzero().tolist():
             span = Span(start, start + width, labels.types[type_index])
@@ -183,7 +252,7 @@ def scored_entities(
 
 
 def _by_width(
-    theta: Parts, chain: Chain, labels: Labels, widest: int
+    theta: Parts, chain: Chain, labels: Labels
 ) -> Iterator[tuple[int, Float[Tensor, "B N types"], Float[Tensor, "B N types"]]]:
     """Yield for each width: width, P(span of type x starts at i), P(it starts at i and is longer)."""
     marginals = chain.marginals(theta.per_position())
@@ -205,7 +274,7 @@ def _by_width(
 
     open_spans, last = nodes[:, :, begin], begin  # P(a span starts at i and has at least this width)
     ended = nodes[:, :, single]  # BIOES: P(a span starts at i and has exactly this width)
-    for width in range(1, widest + 1):
+    for width in range(1, theta.nodes.shape[1] + 1):
         continued = open_spans * step(last, inside, width - 1)
         if labels.scheme == "BIO":
             yield width, (open_spans - continued).clamp_min(0.0), continued

@@ -16,8 +16,10 @@ from gspen_ner.decode import (
     decode_spans,
     label_lists,
     likely_spans,
+    path_probability,
     scored_entities,
     span_probabilities,
+    wide_marginals,
 )
 from gspen_ner.labels import Span
 from tests.oracle import enumerate_row
@@ -138,6 +140,26 @@ def test_probabilities_come_in_the_order_of_the_spans():
     actual = span_probabilities(theta, chain, BIO2, spans)
     for row in range(2):
         assert actual[row] == pytest.approx([truth[row][span] for span in spans[row]])
+
+
+@given(chain_batches(max_batch=2, max_length=4), st.data())
+def test_a_path_has_its_probability_whatever_its_labels_mean(batch, data):
+    nodes, edges = wide_marginals(batch.theta, Chain(batch.lengths))
+    label = st.integers(0, nodes.shape[2] - 1)
+    for row, length in enumerate(batch.lengths.tolist()):
+        start = data.draw(st.integers(0, length - 1))
+        path = data.draw(st.lists(label, min_size=1, max_size=length - start))
+        before, after = (data.draw(st.lists(label, unique=True)) for _ in range(2))
+        end = start + len(path)
+
+        def occurs(y, start=start, end=end, path=path, before=before, after=after, length=length):
+            continued = (start and y[start - 1] in before) or (end < length and y[end] in after)
+            return list(y[start:end]) == path and not continued
+
+        truth = enumerate_row(batch.theta, batch.lengths, row).probability_of(occurs)
+        sentence = nodes[row, :length], edges[row, : length - 1]
+        actual = path_probability(*sentence, start, path, before, after)
+        assert actual == pytest.approx(truth, abs=1e-6)
 
 
 def test_an_unknown_type_has_probability_zero():

@@ -4,7 +4,7 @@ Flair keeps START and STOP as tags like any other, forbids them by scores of -10
 [to, from]. Here they become start and end scores, which is what they mean; no other tag changes.
 
 `ChainDecoder` gives a token its marginal as confidence, and a span the exact probability of the span. Flair
-takes the mean of its tokens' scores as that of a span, so all tokens of a span carry the span's.
+takes the mean score of its tokens as the score of a span, so all tokens of a span have the span's score.
 `PrefixDecoder` gives the confidences that Flair's own decoder gives.
 """
 
@@ -23,7 +23,7 @@ from flair.models.sequence_tagger_utils.viterbi import ViterbiDecoder
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gspen_ner.decode import label_lists
+from gspen_ner.decode import label_lists, path_probability, wide_marginals
 from gspen_ner.labels import Labels, Scheme
 from gspen_ner.losses import negative_log_likelihood
 from gspen_ner.parts import Parts
@@ -93,7 +93,7 @@ class ChainView:
         return [n for n, name in enumerate(self.names) if name[:1] in prefixes and name[1:] == f"-{type_}"]
 
     def gold(self, labels: Int[Tensor, " tokens"], lengths: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-        """Return gold tags by sentence and in this view's numbers, given those of all tokens in a row."""
+        """Return gold tags by sentence in the numbering of this view, from Flair's tags of all tokens."""
         ours = torch.tensor([self.number_of[number] for number in labels.tolist()], device=labels.device)
         rows = torch.zeros(len(lengths), int(max(lengths)), dtype=torch.long, device=labels.device)
         rows[Chain(torch.as_tensor(lengths, device=labels.device)).mask(rows.shape[1])] = ours
@@ -119,7 +119,7 @@ class ChainDecoder:
 
     Args:
         view: tags of the tagger.
-        infer: returns the scores to decode, given those of the base model; by default these are decoded.
+        infer: returns the scores to decode from the scores of the base model; by default these themselves.
     """
 
     def __init__(self, view: ChainView, infer: Infer | None = None) -> None:
@@ -134,14 +134,15 @@ class ChainDecoder:
             theta = self.infer(theta, chain, sentences)
         paths = label_lists(chain.argmax(theta))
         spans = self.view.has_spans and self.scores_of == "spans"
-        marginals = chain.marginals(theta.per_position() if spans else theta)
-        tokens = marginals.nodes.cpu().numpy()
-        pairs = marginals.edges.cpu().numpy() if spans and marginals.edges is not None else None
+        if spans:
+            tokens, pairs = wide_marginals(theta, chain)
+        else:
+            tokens = chain.marginals(theta).nodes.cpu().numpy()
         tags = []
         for row, path in enumerate(paths):
             names = [self.view.names[number] for number in path]
             confidences = [float(tokens[row, position, number]) for position, number in enumerate(path)]
-            if pairs is not None:
+            if spans:
                 self._score_spans(names, confidences, path, tokens[row], pairs[row])
             tags.append(list(zip(names, confidences, strict=True)))
         return tags, self._all_tags(tokens, sentences) if all_classes else []
@@ -157,16 +158,11 @@ class ChainDecoder:
         """Give the tokens of every span the probability of the span."""
         for positions, _, _ in get_spans_from_bio(list(names), list(confidences)):  # it appends
             first, last = positions[0], positions[-1]
-            probability = tokens[first, path[first]]
-            if names[first][0] in "IE" and first:  # it must begin here, not continue
-                before = self.view.numbers("BI", names[first][2:])
-                probability *= max(0.0, 1 - pairs[first - 1, before, path[first]].sum() / probability)
-            for at in range(first, last):
-                probability *= pairs[at, path[at], path[at + 1]] / tokens[at, path[at]]
-            if names[last][0] in "BI" and last + 1 < len(path):  # it must end here, not continue
-                after = self.view.numbers("IE", names[last][2:])
-                probability *= max(0.0, 1 - pairs[last, path[last], after].sum() / tokens[last, path[last]])
-            confidences[first : last + 1] = [float(probability)] * (last + 1 - first)
+            (prefix, *_), (end, *_) = names[first], names[last]
+            before = self.view.numbers("BI", names[first][2:]) if prefix in "IE" else []
+            after = self.view.numbers("IE", names[last][2:]) if end in "BI" else []
+            probability = path_probability(tokens, pairs, first, path[first : last + 1], before, after)
+            confidences[first : last + 1] = [probability] * (last + 1 - first)
 
     def _all_tags(self, tokens: np.ndarray, sentences: list[Sentence]) -> list[list[list[Label]]]:
         return [
