@@ -161,6 +161,22 @@ def test_a_configuration_says_what_is_wrong_with_it():
         GSPENForTokenClassification(config)
 
 
+@pytest.mark.parametrize("system", ["spen", "gspen"])
+def test_the_configuration_holds_all_options_of_the_head(system, tmp_path):
+    """A later change of a default does not change saved models; older files name given options only."""
+    model = stir(make_model(system))
+    written = model.head.configuration()
+    assert len(written["terms"][0]) > 1
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert {"terms": config["terms"], "inference": config["inference"]} == written
+    old = config | {"terms": [{"name": "document"}], "inference": {"max_steps": 5}}
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    loaded = load_model(tmp_path)
+    assert loaded.head.configuration() == written
+    assert same_weights(loaded.state_dict(), model.state_dict())
+
+
 def test_a_model_without_a_reader_says_so():
     model = GSPENForTokenClassification(make_model("struct").config)
     with pytest.raises(ValueError, match="no reader"):

@@ -36,8 +36,8 @@ class GSPENConfig(PretrainedConfig):
         scorer: options of the scorer: of `PieceScorer` with an encoder, else of `BiLSTMCNN`.
         encoder: configuration of a transformer, as a dictionary with its `model_type`; None for the
             BiLSTM-CNN.
-        terms: an entry for each global term: its name and options.
-        inference: options of `GSPENHead`, of which `solver` is an entry.
+        terms: an entry for each global term: its name and options; a model writes all of its options.
+        inference: options of `GSPENHead`, of which `solver` is an entry; a model writes all of them.
         decoder: how `Tagger` predicts entities; see `scored_entities`.
         results: data and scores for the model card; see `model_card`.
         layout: format version of the file that the configuration comes from; see `LAYOUT`.
@@ -217,7 +217,7 @@ class BioView:
         return [*table, [[self.chain.names.index("O")] * 2] * 2]
 
     def marginals(self, nodes: Float[Tensor, "B T L"]) -> Float[Tensor, "B T K"]:
-        """Return the probabilities of BIO labels, given those of the chain's labels."""
+        """Return the probabilities of BIO labels from the probabilities of the chain's labels."""
         return self._sum_to(nodes, self._bio_of_chain)
 
     def inside(self, marginals: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:

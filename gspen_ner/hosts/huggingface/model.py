@@ -119,6 +119,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
                 if not config.terms:
                     raise ValueError(f"system {config.system} needs at least one term, got none")
                 self.head = make_head(config.terms, config.inference, **given_labels(self.labels.names))
+                config.terms, config.inference = self.head.configuration().values()  # with all defaults
         self.main_input_name = self.scorer.inputs[0]
         # transformers asks for names of modules, wherever they are; "term" is the head's
         present = {"crf": self.scorer.crf is not None, "term": self.head.term is not None}
@@ -154,11 +155,11 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         `Collator` makes the inputs of words: for a transformer `input_ids`, `attention_mask` and
         `word_starts`, for the BiLSTM-CNN `words`, `spellings` and `spelling_at`, or potentials that were
         computed before (`nodes`, and `edges` where they are not the model's shared table); besides,
-        `lengths`, and `documents` and `mentions` for document terms. Labels and logits are then those of
+        `lengths`, and `documents` and `mentions` for document terms. Labels and logits then belong to
         words.
 
         A transformer also takes the usual inputs of token classification, `input_ids` and `attention_mask`
-        alone. Labels and logits are then those of pieces: words are the pieces whose label is not -100 or,
+        alone. Labels and logits then belong to pieces: words are the pieces whose label is not -100 or,
         without labels, the pieces that begin a word by the tokenizer's marks. All pieces of a word have its
         marginals, with B- turned into I- after the first. `labels` are always numbers of `config.id2label`.
         """
@@ -433,7 +434,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
 
 
 def load_model(folder: Path) -> GSPENForTokenClassification:
-    """Return the model in a folder, or raise a ValueError that says what is wrong with it.
+    """Return the model in a folder, or raise a ValueError with the reason why it cannot be read.
 
     Unlike `from_pretrained`, it refuses weights that are missing or do not fit instead of drawing new ones.
     """
