@@ -20,13 +20,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from gspen_ner.corpora.plan import Part
 from gspen_ner.corpora.rows import CorpusFile, RowSentence, Words, sentences_of
-from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predictions_of
+from gspen_ner.ner.predictions import ChainScores, Prediction, SentenceTagger, predictions_of
 
 Measure = Literal["entropy", "margin", "span"]
 
 
 def uncertainties(
-    scored: Scored, predictions: list[Prediction], measure: Measure, per_token: bool = False
+    scored: ChainScores, predictions: list[Prediction], measure: Measure, per_token: bool = False
 ) -> list[float]:
     """Return the uncertainty of each sentence of a batch.
 

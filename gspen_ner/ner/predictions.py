@@ -80,7 +80,7 @@ class Prediction:
         return tags_of_spans(self.spans, len(self.tokens), "BIO")
 
 
-class Scored(NamedTuple):
+class ChainScores(NamedTuple):
     """Chain scores of a batch of sentences, ready to decode.
 
     Args:
@@ -99,7 +99,7 @@ class Scored(NamedTuple):
     solution: Solution | None = None
     decoder: Decoder = "viterbi"
 
-    def without_base(self) -> Scored:
+    def without_base(self) -> ChainScores:
         """Return the scores without those of the base model, so that these are not decoded."""
         return self._replace(base=self.theta)
 
@@ -122,7 +122,7 @@ class SentenceTagger(ABC):
         sentences: Sequence[Sequence[str]],
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
-    ) -> Iterator[Scored]:
+    ) -> Iterator[ChainScores]:
         """Yield the scores of all sentences that have tokens, in batches, in any order.
 
         Args:
@@ -157,7 +157,7 @@ class SentenceTagger(ABC):
         return self.tag(tokens, documents, k_best, workings)
 
 
-def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:
+def watched(scored: Iterable[ChainScores], sentences: int) -> Iterator[ChainScores]:
     """Yield batches of scores with a progress bar, shown on a terminal after two seconds."""
     with tqdm(total=sentences, desc="tagging", delay=2, leave=False, disable=None) as bar:
         for batch in scored:
@@ -167,7 +167,7 @@ def watched(scored: Iterable[Scored], sentences: int) -> Iterator[Scored]:
 
 def predict_all(
     sentences: Sequence[Sequence[str]],
-    scored: Iterable[Scored],
+    scored: Iterable[ChainScores],
     labels: Labels,
     k_best: int = 0,
     workings: bool = False,
@@ -191,7 +191,11 @@ def predict_all(
 
 
 def predictions_of(
-    sentences: Sequence[Sequence[str]], scored: Scored, labels: Labels, k_best: int, workings: bool = False
+    sentences: Sequence[Sequence[str]],
+    scored: ChainScores,
+    labels: Labels,
+    k_best: int,
+    workings: bool = False,
 ) -> list[Prediction]:
     """Return the predictions for the sentences of one batch; see `predict_all`."""
     _, base, theta, chain, solution, decoder = scored

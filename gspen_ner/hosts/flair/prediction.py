@@ -17,7 +17,7 @@ from gspen_ner.hosts.flair.sentences import as_flair, batches_of
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
 from gspen_ner.labels import Labels
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.ner.predictions import Scored, SentenceTagger
+from gspen_ner.ner.predictions import ChainScores, SentenceTagger
 from gspen_ner.polytopes import Chain
 
 
@@ -56,7 +56,7 @@ class FlairTagger(SentenceTagger):
         sentences: Sequence[Sequence[str]],
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
-    ) -> Iterator[Scored]:
+    ) -> Iterator[ChainScores]:
         """Return scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
         untagged = [
@@ -73,12 +73,12 @@ class FlairTagger(SentenceTagger):
             store_embeddings(batch, "none")
 
     @torch.no_grad()
-    def _scored(self, rows: list[int], batch: list[Sentence], record_trace: bool) -> Scored:
+    def _scored(self, rows: list[int], batch: list[Sentence], record_trace: bool) -> ChainScores:
         """Return scores of sentences, longest first, without and with the global term."""
         tagger = self.tagger
         if isinstance(tagger, GSPENTagger):
             inference = tagger.infer(batch, record_trace)
             chain = cast(Chain, inference.polytope)
-            return Scored(rows, inference.potentials, inference.theta, chain, inference.solution)
+            return ChainScores(rows, inference.potentials, inference.theta, chain, inference.solution)
         base, chain = self.view.score(tagger, batch)
-        return Scored(rows, base, base, chain)
+        return ChainScores(rows, base, base, chain)

@@ -14,7 +14,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_
 from gspen_ner.hosts.huggingface.processes import to_device
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
-from gspen_ner.ner.predictions import Prediction, Scored, SentenceTagger, predict_all, watched
+from gspen_ner.ner.predictions import ChainScores, Prediction, SentenceTagger, predict_all, watched
 from gspen_ner.training.documents import in_order
 
 BATCH_SIZE = 64
@@ -56,7 +56,7 @@ class Tagger(SentenceTagger):
         sentences: Sequence[Sequence[str]],
         documents: Sequence[int] | None = None,
         record_trace: bool = False,
-    ) -> Iterator[Scored]:
+    ) -> Iterator[ChainScores]:
         """Return scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
         entries = [
@@ -91,7 +91,7 @@ class Tagger(SentenceTagger):
                 spans[row] = self.labels.spans_of_indices(numbers)
         return spans
 
-    def _scores_of(self, dataset: datasets.Dataset, record_trace: bool = False) -> Iterator[Scored]:
+    def _scores_of(self, dataset: datasets.Dataset, record_trace: bool = False) -> Iterator[ChainScores]:
         documents = dataset[:]["document"] if "document" in dataset.column_names else None
         scored = self._scores(lengths_of(dataset), documents, dataset.__getitems__, record_trace)
         return watched(scored, len(dataset))
@@ -102,7 +102,7 @@ class Tagger(SentenceTagger):
         documents: Sequence[int] | None,
         entries: Callable[[list[int]], list[dict[str, Any]]],
         record_trace: bool,
-    ) -> Iterator[Scored]:
+    ) -> Iterator[ChainScores]:
         """Infer batch by batch, whole documents together if the term needs them."""
         collate, device = Collator.of(self.model), self.model.device
         for batch in in_order(documents if self.couples_documents else None, lengths, BATCH_SIZE):
@@ -110,4 +110,4 @@ class Tagger(SentenceTagger):
             if rows:
                 inputs = {name: value.to(device) for name, value in collate(entries(rows)).items()}
                 base, theta, chain, solution = self.model.infer_chains(inputs, record_trace)
-                yield Scored(rows, base, theta, chain, solution, self.model.config.decoder)
+                yield ChainScores(rows, base, theta, chain, solution, self.model.config.decoder)
