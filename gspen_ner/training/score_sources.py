@@ -60,7 +60,7 @@ class ScoringHost(Protocol[Base, Scores]):
         """
 
     def join(self, parts: Sequence[tuple[Sequence[int], Scores]]) -> Scores:
-        """Return the scores of all examples, given those of some with their numbers."""
+        """Return the scores of all examples, from parts with the numbers of their examples."""
 
 
 class ScoreSource(Protocol):
@@ -164,3 +164,7 @@ class CrossFit:
         for row, document in enumerate(documents):
             parts[fold_of[document]].append(row)
         return parts
+
+
+DEFAULT_SCORES: ScoreSource = CrossFit()
+"""The score source of every `train_term` by default."""

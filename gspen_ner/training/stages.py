@@ -1,4 +1,4 @@
-"""What hosts share that train in stages: scoring with or without dropout, and the history of all epochs."""
+"""What hosts share that train in stages: defaults, an error, scoring with or without dropout, a history."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import nn
 
 from gspen_ner.files import write_whole
+
+TERM_INFERENCE: Mapping[str, Any] = MappingProxyType({"max_steps": 5, "tolerance": 0.1})
+"""Options of the head while `train_term` trains a term of a tagger, by default."""
+
+
+def needs_make_base(reason: str) -> ValueError:
+    """Return the error of cross-fitting that cannot make new base models by itself, for this reason."""
+    return ValueError(f"cross-fitting trains new base models, and {reason}: give make_base, which makes one")
 
 
 @contextmanager
@@ -31,7 +40,7 @@ def scoring(model: nn.Module, draw: int | None) -> Iterator[None]:
 
 
 def write_history(file: Path, stage: str, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Write the entries of a stage's epochs as JSON lines, after those of the other stages in the file."""
+    """Write the entries of a stage's epochs as JSON lines, after the lines of other stages in the file."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     others = [line for line in lines if json.loads(line)["stage"] != stage]
     own = [json.dumps({"stage": stage, **entry}) for entry in entries]

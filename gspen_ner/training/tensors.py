@@ -27,7 +27,8 @@ from tqdm import tqdm
 from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
 from gspen_ner.training.documents import deal, rows_of_documents
-from gspen_ner.training.score_sources import CrossFit, ScoreSource
+from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
+from gspen_ner.training.stages import needs_make_base
 from gspen_ner.training.system import Scored, System
 
 PREDICTION_BATCH = 512
@@ -142,7 +143,7 @@ def predictions(system: System, inputs: Any, output: Output = "argmax") -> Tenso
 
     Args:
         system: the system.
-        inputs: as those of `Examples`.
+        inputs: inputs as in `Examples`.
         output: what is returned; `"nodes"` are the scorer's scores of nodes.
     """
     with _evaluating(system):
@@ -157,7 +158,7 @@ def train_term(
     judge: Judge,
     *,
     make_base: Callable[[], System] | None = None,
-    scores: ScoreSource | None = None,
+    scores: ScoreSource = DEFAULT_SCORES,
     base_training: TensorTraining | None = None,
     training: TensorTraining | None = None,
     seed: int = 1,
@@ -195,7 +196,7 @@ def train_term(
         torch.Size([4, 3, 5])
     """
     host = TensorHost(make_base, train, dev, judge, base_training or TensorTraining(), seed)
-    versions = (scores or CrossFit()).versions(host, system)
+    versions = scores.versions(host, system)
     upgraded = System(system.scorer, head).freeze()
     score_dev = replace(dev, inputs=score_all(system, dev.inputs))
     fit(upgraded, versions, score_dev, judge, training or TensorTraining(learning_rate=0.01), seed)
@@ -237,7 +238,7 @@ class TensorHost:
     def fit(self, name: str, rows: Sequence[int], epochs: int | None) -> System:
         """Return a new base model, trained on some of the training examples."""
         if self.make_base is None:
-            raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
+            raise needs_make_base("these cannot be made from a trained one")
         examples, training = self.train.select(torch.tensor(rows)), self.training
         if epochs is not None:
             updates = epochs * -(-len(rows) // training.batch_size)

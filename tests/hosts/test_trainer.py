@@ -10,14 +10,17 @@ from transformers import Trainer
 
 from gspen_ner.hosts.huggingface import trainer as trainer_module
 from gspen_ner.hosts.huggingface.data import as_dataset
-from gspen_ner.hosts.huggingface.model import load_model
+from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, StageTrainer, last_checkpoint, train_stage
-from gspen_ner.hosts.huggingface.two_stages import train_term
+from gspen_ner.hosts.huggingface.two_stages import train_term, untrained_copy, usual_training
 from gspen_ner.ner.metrics import ConllScore, Score, evaluate
 from gspen_ner.ner.newswire import generate_newswire
 from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.scorers import Vocabulary
+from gspen_ner.training import CrossFit, Plain
 from tests.tiny import SENTENCES, killed_at, make_model, same_weights, weights_of
+from tests.tiny_transformer import make_transformer
 
 EPOCHS = 4
 TRAIN, DEV = SENTENCES[:24], generate_newswire(1, seed=2)
@@ -282,9 +285,68 @@ def test_base_and_term_learn_at_their_own_rates(tmp_path):
     assert len(rates) == sum(weight.requires_grad for weight in model.parameters())
 
 
-def test_cross_fitting_needs_new_base_models(tmp_path):
-    model = make_model("struct")
-    rows = as_dataset(TRAIN, model.bio)
-    with pytest.raises(ValueError, match="give make_base"):
-        train_term(model, rows, rows, tmp_path)
-    assert not list(tmp_path.iterdir()), "nothing is scored or trained before"
+class TestTrainTerm:
+    QUICK = TermTraining(epochs=1, batch_size=8, learning_rate=0.05)
+
+    def upgraded(self, model, folder, **options):
+        rows, dev = as_dataset(TRAIN, model.bio), as_dataset(DEV, model.bio)
+        return train_term(model, rows, dev, folder, **{"training": self.QUICK} | options)
+
+    def test_cross_fits_a_bilstm_without_more_ado(self, tmp_path):
+        model = make_model("struct", dropout=0.3)
+        before = {name: weight.clone() for name, weight in model.state_dict().items()}
+        quick = Training(epochs=2, batch_size=8, learning_rate=0.02)
+        better = self.upgraded(model, tmp_path, base_training=quick)
+        for fold in ("fold-1", "fold-2"):
+            base = load_model(tmp_path / fold / "best")
+            assert base.config.system == "struct"
+            assert base.config.chain_labels == model.config.chain_labels
+            assert base.scorer.input_dropout.p == 0.3
+            assert base.reader.vocabulary.words != model.reader.vocabulary.words, "it knows its own rows only"
+        after = better.state_dict()
+        assert all(torch.equal(weight, after[name]) for name, weight in before.items())
+        assert any(weight.abs().sum() > 0 for weight in better.head.parameters())
+
+    def test_cross_fits_a_transformer_at_its_rates(self, tmp_path):
+        model, made = make_transformer(tmp_path), []
+
+        def make_base(rows):
+            made.append(len(rows))
+            return make_transformer(tmp_path)
+
+        self.upgraded(model, tmp_path / "run", make_base=make_base, scores=CrossFit(2, epochs=1))
+        assert sum(made) == len(TRAIN)
+        assert 0 < history(tmp_path / "run", "learning_rate")[0] <= 5e-5, "in a fold, which comes first"
+        assert usual_training(model).transitions_learning_rate == 1e-2
+
+    def test_a_transformer_needs_make_base(self, tmp_path):
+        model = make_transformer(tmp_path)
+        with pytest.raises(ValueError, match=r"the pretrained weights .* not known any more: give make_base"):
+            self.upgraded(model, tmp_path / "run")
+        assert not list((tmp_path / "run").iterdir()), "nothing is scored or trained before"
+
+    def test_so_do_pretrained_word_vectors(self):
+        words = Vocabulary.of_sentences([sentence.tokens for sentence in TRAIN], known=["zebra"])
+        model = GSPENForTokenClassification.from_vocabulary(words, make_model().bio.names, hidden=4)
+        with pytest.raises(ValueError, match=r"the pretrained word vectors .* give make_base"):
+            untrained_copy(model, [["Ann"]])
+
+    def test_a_document_term_needs_documents(self, tmp_path):
+        model = make_model("struct")
+        rows = as_dataset(TRAIN, model.bio).remove_columns(["document", "mentions"])
+        with pytest.raises(ValueError, match=r"needs a column document.*it has .'tokens', 'tags', 'labels'"):
+            train_term(model, rows, rows, tmp_path, scores=Plain(), training=self.QUICK)
+
+    def test_the_term_of_a_base_model_is_replaced(self, tmp_path):
+        plain, other = make_model("struct"), make_model("gspen", terms="convolution")
+        other.scorer.load_state_dict(plain.scorer.state_dict())
+        options = {"scores": Plain(), "terms": [{"name": "convolution", "hidden": 4}]}
+        results = [
+            self.upgraded(model, tmp_path / name, **options)
+            for name, model in (("plain", plain), ("other", other))
+        ]
+        assert same_weights(*(model.state_dict() for model in results))
+
+    def test_base_models_have_no_term(self, tmp_path):
+        with pytest.raises(ValueError, match="without global terms from make_base, got a gspen model"):
+            self.upgraded(make_model("struct"), tmp_path, make_base=lambda rows: make_model("gspen"))

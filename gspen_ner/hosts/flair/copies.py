@@ -1,4 +1,4 @@
-"""Flair taggers made from others (with the same arguments, and shared or new weights) and from old files."""
+"""Copies of Flair taggers, with shared or new weights; heads from files of version 0.1."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gspen_ner.head import GSPENHead
 from gspen_ner.losses import fixed_point_f1, fixed_point_likelihood
 from gspen_ner.solvers import SOLVERS
 from gspen_ner.terms import TERMS, Convolution, DocumentConsistency, GlobalTerm, PaddedMLP, TermSum
+from gspen_ner.training.stages import needs_make_base
 
 
 def arguments_of(tagger: SequenceTagger) -> dict[str, Any]:
@@ -81,10 +82,7 @@ def _untrained(part: TokenEmbeddings) -> TokenEmbeddings:
         return CharacterEmbeddings(part.char_dictionary, part.char_embedding_dim, part.hidden_size_char)
     if type(part) is OneHotEmbeddings:
         return OneHotEmbeddings(part.vocab_dictionary, part.field, part.embedding_length)
-    raise ValueError(
-        f"the first weights of {type(part).__name__} are not known any more: give make_base, a function that "
-        "makes a new tagger like this one"
-    )
+    raise needs_make_base(f"the first weights of {type(part).__name__} are not known any more")
 
 
 def configuration_of_old(head: GSPENHead) -> dict[str, Any]:

@@ -9,7 +9,7 @@ trained `SequenceTagger`, predicts exactly what its CRF predicts; training moves
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import torch
@@ -46,8 +46,8 @@ class GSPENTagger(System, SequenceTagger):
         term: the global term, a registered class such as `DocumentConsistency` or
             `partial(PaddedMLP, max_length=50)`, or a function that makes it from the number of tags; by
             default the padded MLP.
-        solver: the algorithm of inference; by default that of `GSPENHead`.
-        cost: weight of the Hamming cost in training; by default that of `GSPENHead`.
+        solver: the algorithm of inference; defaults to the solver of `GSPENHead`.
+        cost: weight of the Hamming cost in training; defaults to the cost of `GSPENHead`.
         inference: more options of `GSPENHead`: temperature, loss, max_steps, tolerance, ...
         constraints: forbid tag sequences that the tag format forbids; Flair's CRF learns that by itself.
         head: a complete head, in place of term, solver, cost and inference.
@@ -81,7 +81,7 @@ class GSPENTagger(System, SequenceTagger):
         term: Term | None = None,
         solver: Solver | None = None,
         cost: float | None = None,
-        inference: dict[str, Any] | None = None,
+        inference: Mapping[str, Any] | None = None,
         constraints: bool = False,
         head: GSPENHead | None = None,
         **kwargs: Any,

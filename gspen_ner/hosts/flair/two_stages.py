@@ -36,8 +36,8 @@ from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
 from gspen_ner.hosts.loading import FLAIR_FILE
 from gspen_ner.recipe import FlairTraining
 from gspen_ner.terms import DocumentConsistency
-from gspen_ner.training.score_sources import CrossFit, ScoreSource
-from gspen_ner.training.stages import scoring
+from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
+from gspen_ner.training.stages import TERM_INFERENCE, scoring
 
 SCORING_BATCH = 64
 BEST_FILE = "best-model.pt"  # Flair's name for it
@@ -121,7 +121,7 @@ class FlairHost:
 
         Args:
             name: name of the stage's folder.
-            make: returns the tagger as it is before training.
+            make: returns the untrained tagger.
             training: how it is trained.
             corpus: what it is trained on; by default the whole corpus.
         """
@@ -197,7 +197,7 @@ def train_term(
     folder: str | Path,
     *,
     term: Term = DocumentConsistency,
-    scores: ScoreSource | None = None,
+    scores: ScoreSource = DEFAULT_SCORES,
     make_base: Callable[[], SequenceTagger] | None = None,
     base_training: FlairTraining | None = None,
     training: FlairTraining | None = None,
@@ -243,8 +243,7 @@ def train_term(
         >>> better.base_frozen, better.couples_documents
         (False, True)
     """
-    source = CrossFit() if scores is None else scores
-    options = {"inference": {"max_steps": 5, "tolerance": 0.1}} | options
+    options = {"inference": TERM_INFERENCE} | options
 
     def untrained() -> SequenceTagger:
         new = untrained_copy(tagger)
@@ -254,5 +253,5 @@ def train_term(
     host = FlairHost(Path(folder), corpus, make_base or untrained, base_training or FlairTraining(), seed)
     upgraded = GSPENTagger.from_sequence_tagger(tagger, term, freeze="base", **options)
     how = training or FlairTraining(optimizer="adam", learning_rate=0.01, epochs=8)
-    best = host.stage("term", lambda: host.learn_from(upgraded, source), how)
+    best = host.stage("term", lambda: host.learn_from(upgraded, scores), how)
     return cast(GSPENTagger, GSPENTagger.load(best / FLAIR_FILE))

@@ -59,6 +59,15 @@ def lengths_of(dataset: datasets.Dataset) -> list[int]:
     return [len(row) for row in dataset.select_columns(["tokens"])[:]["tokens"]]
 
 
+def check_has_documents(dataset: datasets.Dataset) -> None:
+    """Refuse data for a term that scores documents if its rows do not say to which document they belong."""
+    if "document" not in dataset.column_names:
+        raise ValueError(
+            "the model's term scores documents: the data needs a column document, equal for the sentences of "
+            f"one, it has {dataset.column_names}"
+        )
+
+
 class Collator:
     """Makes a batch of tensors from rows of a dataset.
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import Trainer
 
-from gspen_ner.hosts.huggingface.data import EpochBatches, lengths_of
+from gspen_ner.hosts.huggingface.data import EpochBatches, check_has_documents, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.training.documents import fill, in_order, rows_of_documents
 
@@ -94,11 +94,7 @@ class DocumentTrainer(Trainer):
         lengths = lengths_of(dataset.select(range(count)))
         if not self.model.couples_documents:
             return None, lengths
-        if "document" not in dataset.column_names:
-            raise ValueError(
-                f"the model's term scores documents: the data needs a column document, "
-                f"it has {dataset.column_names}"
-            )
+        check_has_documents(dataset)
         return dataset.select_columns(["document"])[:count]["document"], lengths
 
 

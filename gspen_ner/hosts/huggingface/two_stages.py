@@ -2,8 +2,8 @@
 
     stage folder    checkpoints/ while it is trained, best/ (the best model), done.json after
 
-A stage that was interrupted continues from its last complete checkpoint, with the same result as one that was
-not. Scores of a frozen base model are computed once, and cached on disk by `datasets`.
+An interrupted stage continues from its last complete checkpoint, with the same result as without the
+interruption. Scores of a frozen base model are computed once, and cached on disk by `datasets`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from torch import Tensor
 
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.config import Terms
-from gspen_ner.hosts.huggingface.data import Collator, as_dataset
+from gspen_ner.hosts.huggingface.data import Collator, as_dataset, check_has_documents
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.pieces import WordReader
 from gspen_ner.hosts.huggingface.processes import main_first, to_device
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.ner.files import TaggedSentence
-from gspen_ner.recipe import TermTraining, Training
+from gspen_ner.recipe import TermTraining, Training, TransformerRecipe, load_recipe
+from gspen_ner.scorers import BiLSTMCNN, Vocabulary
 from gspen_ner.training.documents import in_order
-from gspen_ner.training.score_sources import CrossFit, ScoreSource
-from gspen_ner.training.stages import scoring
+from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
+from gspen_ner.training.stages import TERM_INFERENCE, needs_make_base, scoring
 
 Model = GSPENForTokenClassification
 ROWS_AT_ONCE = 1024  # rows that are read at once, and then scored in batches of similar length
@@ -57,7 +59,7 @@ class HuggingFaceHost:
         self,
         folder: Path,
         read: Callable[[Model], StageData],
-        make_base: Callable[[Sequence[int]], Model] | None,
+        make_base: Callable[[Sequence[int]], Model],
         base_training: Training,
         seed: int,
     ) -> None:
@@ -76,7 +78,7 @@ class HuggingFaceHost:
 
         Args:
             name: name of the stage's folder.
-            make_model: returns the model as it is before training.
+            make_model: returns the untrained model.
             training: how it is trained.
             data: returns what it is trained on.
         """
@@ -106,8 +108,6 @@ class HuggingFaceHost:
 
     def fit(self, name: str, rows: Sequence[int], epochs: int | None) -> Model:
         """Return a new base model, trained on some of the training rows."""
-        if self.make_base is None:
-            raise ValueError("cross-fitting trains new base models: give make_base, which makes one")
         training = self.base_training.model_copy(update={"epochs": epochs or self.base_training.epochs})
 
         def part(model: Model) -> StageData:
@@ -140,8 +140,8 @@ def train_term(
     folder: str | Path,
     *,
     terms: Terms = ("document",),
-    inference: Mapping[str, Any] | None = None,
-    scores: ScoreSource | None = None,
+    inference: Mapping[str, Any] = TERM_INFERENCE,
+    scores: ScoreSource = DEFAULT_SCORES,
     make_base: Callable[[datasets.Dataset], Model] | None = None,
     base_training: Training | None = None,
     training: TermTraining | None = None,
@@ -153,15 +153,18 @@ def train_term(
     `document`, equal for the sentences of one document.
 
     Args:
-        model: the trained base model.
+        model: the trained base model; a global term that it has is replaced.
         train: the rows that it was trained on.
         dev: rows that decide which weights are best.
         folder: where stages are trained; call again with the same folder to continue after an interruption.
         terms: global terms, by name or as entries with options.
         inference: options of `GSPENHead`; by default at most 5 steps.
         scores: which scores the term learns from; by default `CrossFit(2)`.
-        make_base: returns a new base model for rows that it will be trained on; needed by cross-fitting.
-        base_training: how these are trained; by default as recipes train a base model.
+        make_base: returns a new base model for rows that it will be trained on, for cross-fitting. By default
+            `untrained_copy` of a BiLSTM-CNN; needed for a transformer, whose pretrained weights are not known
+            any more.
+        base_training: how these are trained; by default as the recipe `transformer` trains a transformer, or
+            as recipes train a BiLSTM-CNN by default.
         training: how the term is trained; by default 8 epochs with a falling learning rate of 0.01.
         seed: seed of everything random.
 
@@ -174,7 +177,8 @@ def train_term(
         >>> from gspen_ner.training import Plain
         >>> vocabulary = Vocabulary.of_sentences([["Ann", "left"]], minimum_count=1)
         >>> model = Model.from_vocabulary(vocabulary, ["O", "B-PER", "I-PER"], hidden=4)
-        >>> rows = datasets.Dataset.from_dict({"tokens": [["Ann", "left"]], "ner_tags": [[1, 0]]})
+        >>> columns = {"tokens": [["Ann", "left"]], "ner_tags": [[1, 0]], "document": [0]}
+        >>> rows = datasets.Dataset.from_dict(columns)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     quick = TermTraining(epochs=1)
         ...     better = train_term(model, rows, rows, folder, scores=Plain(), training=quick)
@@ -182,20 +186,62 @@ def train_term(
         'gspen'
     """
     folder = Path(folder)
-    source = CrossFit() if scores is None else scores
     data = StageData(_as_stage_rows(train, model), _as_stage_rows(dev, model))
-    make = None if make_base is None else lambda rows: make_base(train.select(rows))
-    host = HuggingFaceHost(folder, lambda _: data, make, base_training or Training(), seed)
-    inference = {"max_steps": 5, "tolerance": 0.1} if inference is None else inference
+
+    def read(reader: Model) -> StageData:
+        for rows in (train, dev) if reader.couples_documents else ():
+            check_has_documents(rows)
+        return data
+
+    def new_base(rows: Sequence[int]) -> Model:
+        seen = train.select(rows)
+        base = untrained_copy(model, seen["tokens"]) if make_base is None else make_base(seen)
+        if base.config.has_term:
+            raise ValueError(
+                f"expected a base model without global terms from make_base, got a {base.config.system} model"
+            )
+        return base
+
+    host = HuggingFaceHost(folder, read, new_base, base_training or usual_training(model), seed)
     how = training or TermTraining(epochs=8, batch_size=32, learning_rate=0.01, schedule="linear")
     folder.mkdir(parents=True, exist_ok=True)
     best = host.stage(
         "term",
         lambda: model.with_terms(terms, inference).freeze(),
         how,
-        lambda upgraded: host.term_data(upgraded, source),
+        lambda upgraded: host.term_data(upgraded, scores),
     )
     return load_model(best)
+
+
+def untrained_copy(model: Model, sentences: Sequence[Sequence[str]]) -> Model:
+    """Return a BiLSTM-CNN like this one with new weights and without global terms.
+
+    Args:
+        model: the model.
+        sentences: the sentences that it will be trained on; its vocabulary has the words of these.
+
+    Raises:
+        ValueError: for a model whose first weights are not known any more: a transformer, or a BiLSTM-CNN
+            with pretrained word vectors.
+    """
+    if not isinstance(model.scorer, BiLSTMCNN) or not isinstance(model.reader, WordReader):
+        raise needs_make_base("the pretrained weights of a fine-tuned transformer are not known any more")
+    sizes = model.reader.sizes()
+    if sizes["fixed_words"]:
+        raise needs_make_base("the pretrained word vectors of a trained model are not known any more")
+    options = {name: value for name, value in model.config.scorer.items() if name not in sizes}
+    vocabulary = Vocabulary.of_sentences(sentences)
+    return Model.from_vocabulary(vocabulary, model.bio.names, scheme=model.config.scheme, **options)
+
+
+def usual_training(model: Model) -> Training:
+    """Return how recipes train a base model like this one by default."""
+    if model.config.encoder is None:
+        return Training()
+    recipe = load_recipe("transformer", ["encoder=any"])
+    assert isinstance(recipe, TransformerRecipe)
+    return recipe.base_training
 
 
 def _as_stage_rows(rows: datasets.Dataset, model: Model) -> datasets.Dataset:
