@@ -64,7 +64,7 @@ def over_actors(
         )
         for row in done.iter_rows():
             yield list(row["result"])
-    except ray.exceptions.RayError as error:  # its text ends in that of the worker's error
+    except ray.exceptions.RayError as error:  # its text ends with the text of the worker's error
         raise ValueError(f"Ray: {str(error).strip().splitlines()[-1]}") from None
     finally:
         if started:

@@ -553,9 +553,7 @@ class TestFiles:
         assert both.head.solver.schedule == "harmonic"
         assert (inference["loss"], inference["max_steps"]) == ("f1", 5)
 
-    @pytest.mark.parametrize(
-        "head", [GSPENHead(cost=0.0), GSPENHead(Sharpness(3)), GSPENHead(DocumentConsistency(3))]
-    )
+    @pytest.mark.parametrize("head", [GSPENHead(cost=0.0), GSPENHead(Sharpness(3))])
     def test_of_version_0_1_may_hold_any_head(self, head):
         assert configuration_of_old(head) == head.configuration()
 

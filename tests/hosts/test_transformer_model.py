@@ -537,7 +537,7 @@ class TestATokenClassifier:
             assert all(legal(model.labels, path) for path in paths) == constrained
 
     def test_without_names_of_labels_is_refused(self, folders):
-        with pytest.raises(ValueError, match=r"numbers: its labels are not those of a tagger.*LABEL_0"):
+        with pytest.raises(ValueError, match=r"numbers: expected BIO or BIOES labels, got LABEL_0"):
             GSPENForTokenClassification.from_token_classifier(folders["numbers"])
 
     @pytest.mark.parametrize("terms", [[], ["document"]], ids=["crf", "document"])

@@ -6,8 +6,8 @@ names stay Flair's.
 
 Flair reads characters sentence by sentence, and of the backward direction it keeps the output at a word's
 last character: one step. Here one LSTM reads the distinct words of a whole batch. Flair also gives a word
-that occurs again later in its sentence the vector of another word (that of the sentence's words, longest
-first, at its position). Results are kept as they are, so this is kept too.
+that occurs again later in its sentence the vector of another word: the word at the same position in
+the sentence's words sorted by length, longest first. Results are kept as they are, so this is kept too.
 """
 
 from __future__ import annotations

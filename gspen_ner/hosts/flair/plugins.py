@@ -160,7 +160,7 @@ class FreshEmbeddings(TrainerPlugin):
     """Clears trained embeddings of dev sentences before they are evaluated.
 
     With stored embeddings, Flair 0.15 recognises trained embeddings by their gradients, which evaluation does
-    not compute: it would evaluate those of the first epoch in every epoch.
+    not compute: it would evaluate the embeddings of the first epoch in every epoch.
     """
 
     @TrainerPlugin.hook

@@ -1,4 +1,4 @@
-"""Scores of sentences by base models that do not change any more: each sentence is scored once."""
+"""Scores of sentences by frozen base models: each sentence is scored once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SentenceScores(NamedTuple):
 
 
 class KeptScores:
-    """Scores of sentences, in one or more versions, of which each use takes the next.
+    """Scores of sentences, in one or more versions; successive calls rotate through the versions.
 
     Sentences can be neither copied nor pickled: a copy of this is empty.
     """

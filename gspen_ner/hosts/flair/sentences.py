@@ -1,4 +1,4 @@
-"""Sentences, corpora, entities and documents in Flair's classes and in those of this package.
+"""Conversion of sentences, corpora, entities and documents between Flair's classes and this package's.
 
 Flair marks the sentence that separates documents (`ColumnCorpus(document_separator_token="-DOCSTART-")`) and
 links each sentence to the one before it. A sentence belongs to the separator that its links lead back to; a
@@ -87,7 +87,7 @@ def document_numbers(sentences: Sequence[Sentence]) -> list[int]:
 
 
 def _separator(sentence: Sentence, known: dict[int, Sentence | None]) -> Sentence | None:
-    """Return the separator before a sentence, or None; `known` keeps those of all sentences passed."""
+    """Return the separator before a sentence, or None; `known` caches it for each visited sentence."""
     passed: list[int] = []
     at: Sentence | None = sentence
     while at is not None and id(at) not in known and not at.is_document_boundary:

@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: the moving average of the weights that they keep, and what a kill has torn.
+"""Checkpoints of a stage: the moving average of the weights, and incomplete ones of interrupted runs.
 
     average <- decay * average + (1 - decay) * weights       after every update
 
@@ -92,7 +92,7 @@ def _file(args: TrainingArguments, state: TrainerState) -> Path:
 
 
 def last_checkpoint(folder: Path, averaged: bool) -> Path | None:
-    """Return the newest complete checkpoint; checkpoints that a kill has torn are passed over.
+    """Return the newest complete checkpoint; incomplete ones of interrupted runs are skipped.
 
     Args:
         folder: folder of the checkpoints.
@@ -103,10 +103,10 @@ def last_checkpoint(folder: Path, averaged: bool) -> Path | None:
 
 
 def remove_newer(folder: Path, checkpoint: Path | None) -> None:
-    """Remove torn checkpoints after a complete one (all if None): Trainer would take them for the newest."""
-    for torn in _checkpoints(folder):
-        if checkpoint is None or _step(torn) > _step(checkpoint):
-            shutil.rmtree(torn)
+    """Remove incomplete checkpoints after a complete one (all if None): Trainer would resume from them."""
+    for newer in _checkpoints(folder):
+        if checkpoint is None or _step(newer) > _step(checkpoint):
+            shutil.rmtree(newer)
 
 
 def state_of(checkpoint: Path) -> TrainerState:

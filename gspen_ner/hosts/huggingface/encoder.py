@@ -11,8 +11,8 @@ Sentences longer than the encoder's window are read in overlapping windows:
     [CLS] a b c d e f g [SEP]   ->   [CLS] a b c d e [SEP],  [CLS] c d e f g [SEP]
                                       a b c from the first        d e f g from the second
 
-Each window has the special tokens of its row around it. A piece in an overlap is read from the window in
-whose middle it is nearer: where both have half the overlap, they meet.
+Each window has the special tokens of its row around it. A piece in an overlap is read from the window
+whose centre is closest: each of two windows supplies half of their overlap.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Frame(NamedTuple):
     Args:
         size: number of pieces of a window, special ones included.
         overlap: number of pieces that neighbouring windows share.
-        prefix, suffix: number of special pieces before and after those of the text.
+        prefix, suffix: number of special pieces before and after the pieces of the text.
     """
 
     size: int
@@ -284,7 +284,7 @@ def load_classifier(
     try:
         labels = Labels(tuple(names), scheme)
     except ValueError as error:
-        raise ValueError(f"{name}: its labels are not those of a tagger of entities: {error}") from None
+        raise ValueError(f"{name}: expected BIO or BIOES labels, got {', '.join(names)}: {error}") from None
     return _pretrained(name, encoder, tokenizer, None, options), labels
 
 
@@ -317,7 +317,7 @@ def _window(tokenizer_limit: int, encoder: nn.Module) -> int:
     for name, module in encoder.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             assert isinstance(module.padding_idx, int)
-            positions -= module.padding_idx + 1  # RoBERTa's begin after that of padding
+            positions -= module.padding_idx + 1  # RoBERTa's first position follows the padding position
     window = min(tokenizer_limit, positions)
     return window if window < NO_LIMIT // 2 else USUAL_WINDOW
 

@@ -53,9 +53,9 @@ def check_folder(folder: Path) -> None:
 
 
 def size_limit(folder: Path) -> int:
-    """Return the number of weights of the largest model that the weights in a folder may be those of.
+    """Return an upper limit on the model size, derived from the stored weights.
 
-    A model with an encoder and a decoder keeps its encoder alone, and is larger while it is made.
+    Of a model with an encoder and a decoder, only the encoder is kept; construction needs more memory.
     """
     return 4 * sum(dict(_tensors(folder)).values()) + SPARE
 

@@ -21,7 +21,7 @@ SPLITS, METRICS = ("train", "dev", "test"), ("precision", "recall", "f1")
 def model_card(config: GSPENConfig) -> str:
     """Return the card as Markdown, after the hub's metadata.
 
-    Data and scores are those of `config.results`: `data`, a dictionary of splits and their sources, and
+    Data and scores come from `config.results`: `data`, a dictionary of splits and their sources, and
     `scores`, a dictionary of splits and their `f1`, `precision` and `recall`.
     """
     results = config.results

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 IGNORED = -100  # label of special pieces, of later pieces of a word, and of padding
 MARKS = ("▁", "Ġ")  # of SentencePiece and of byte-level tokenizers
 PROBE = ("a", "a")
-NO_LIMIT = 10**9  # of a tokenizer: the scorer reads what is too long in windows, so nothing is cut off
+NO_LIMIT = 10**9  # pieces of a sentence; the scorer reads long sentences in windows, so nothing is cut off
 TOKENIZER_FILE = "tokenizer.json"
 HUB_OPTIONS = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
 
@@ -165,7 +165,7 @@ def load_reader(name: str | Path, config: GSPENConfig, **options: Any) -> Reader
 
 
 def _own_tokenizer(name: str | Path, options: Mapping[str, Any]) -> PreTrainedTokenizerBase:
-    """Return the tokenizer saved with a model; transformers does not say clearly what is wrong with one."""
+    """Return the tokenizer saved with a model; transformers gives no clear error for a broken one."""
     folder = Path(name, options.get("subfolder") or "")
     if folder.is_dir() and not (folder / TOKENIZER_FILE).is_file():
         raise ValueError(f"{folder}: {TOKENIZER_FILE} is missing")
@@ -248,7 +248,7 @@ def piece_kinds(tokenizer: PreTrainedTokenizerBase) -> Int[Tensor, " V"]:
 
 
 def _text(piece: str, begins: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the text of a piece; those of byte-level tokenizers spell bytes, not characters."""
+    """Return the text of a piece; pieces of byte-level tokenizers consist of bytes, not of characters."""
     return tokenizer.convert_tokens_to_string([piece]) if begins == "Ġ" else piece
 
 
@@ -298,7 +298,7 @@ class PieceLayout(NamedTuple):
         return padded(of_words[:, None], present).squeeze(-1)
 
     def by_pieces(self, marginals: Float[Tensor, "B T K"], bio: BioView) -> Float[Tensor, "B S K"]:
-        """Return the marginals of the pieces, which are those of their words; special pieces are O."""
+        """Return the marginals of the pieces: each has the marginals of its word; special pieces are O."""
         word = (self.starts.cumsum(1) - 1).clamp_min(0)[..., None].expand(-1, -1, marginals.shape[-1])
         first, later = marginals.gather(1, word), bio.inside(marginals).gather(1, word)
         outside = torch.zeros_like(first)

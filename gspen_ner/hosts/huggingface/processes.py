@@ -42,7 +42,7 @@ def is_main() -> bool:
 
 @contextmanager
 def main_first() -> Iterator[bool]:
-    """Let the main process go first, so that the others read what it wrote; yield whether this is it."""
+    """Run the main process first, so that the others read its files; yield True there, else False."""
     if world_size() == 1:
         yield True
         return

@@ -164,7 +164,9 @@ class StageTrainer(DocumentTrainer):
             self.add_callback(QuietProgress)
 
     def _arguments(self, seed: int) -> TrainingArguments:
-        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # where Trainer leaves that of the stage before
+        os.environ["ACCELERATE_MIXED_PRECISION"] = (
+            "no"  # Trainer has set it to the precision of the previous stage
+        )
         return StageArguments(
             output_dir=str(self.folder / "checkpoints"),
             num_train_epochs=self.training.epochs,
@@ -173,7 +175,7 @@ class StageTrainer(DocumentTrainer):
             eval_strategy="epoch",
             save_strategy="epoch",
             logging_strategy="epoch",
-            save_total_limit=3,  # the newest, of which a kill may leave a part, the one before, and the best
+            save_total_limit=3,  # the newest, which may be incomplete, the previous, and the best
             metric_for_best_model="f1",
             greater_is_better=True,
             remove_unused_columns=False,
