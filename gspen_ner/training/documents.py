@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 MOST_TOKENS = 8192
 """Number of tokens of a batch in prediction, at most."""
@@ -22,16 +22,21 @@ def rows_of_documents(documents: Sequence[Hashable]) -> list[list[int]]:
     return list(rows.values())
 
 
-def deal(documents: Sequence[list[int]], count: int) -> list[list[int]]:
+def deal(documents: Sequence[list[int]], order: Iterable[int], count: int) -> list[list[int]]:
     """Return `count` batches of about equal size; each document goes to the smallest batch so far.
 
+    Args:
+        documents: numbers of the examples of each document.
+        order: numbers of all documents in the order in which they are dealt, usually random.
+        count: number of batches.
+
     Example:
-        >>> deal([[0, 1, 2], [3], [4], [5]], count=2)
-        [[0, 1, 2], [3, 4, 5]]
+        >>> deal([[0, 1, 2], [3], [4], [5]], order=[0, 3, 2, 1], count=2)
+        [[0, 1, 2], [5, 4, 3]]
     """
     batches: list[list[int]] = [[] for _ in range(count)]
     smallest = [(0, number) for number in range(count)]
-    for rows in documents:
+    for rows in (documents[document] for document in order):
         size, number = heapq.heappop(smallest)
         batches[number] += rows
         heapq.heappush(smallest, (size + len(rows), number))
@@ -63,19 +68,27 @@ def fill(
     return batches
 
 
-def in_order(documents: Sequence[Hashable] | None, lengths: Sequence[int], most_rows: int) -> list[list[int]]:
+def in_order(
+    documents: Sequence[Hashable] | None,
+    lengths: Sequence[int],
+    most_rows: int,
+    longest_first: bool = False,
+) -> list[list[int]]:
     """Return batches for prediction: whole documents in their order, or sentences of similar length.
 
     Args:
         documents: document of each sentence; None if sentences need not stay together.
         lengths: number of tokens of each sentence.
         most_rows: number of sentences of a batch, at most; a longer document is a batch by itself.
+        longest_first: whether sentences of similar length come longest first; default False.
 
     Example:
         >>> in_order(None, lengths=[3, 1, 2], most_rows=2)
         [[1, 2], [0]]
+        >>> in_order(None, lengths=[3, 1, 2], most_rows=2, longest_first=True)
+        [[0, 2], [1]]
     """
     if documents is not None:
         return fill(rows_of_documents(documents), lengths, most_rows)
-    by_length = sorted(range(len(lengths)), key=lambda row: lengths[row])
+    by_length = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=longest_first)
     return fill([[row] for row in by_length], lengths, most_rows)

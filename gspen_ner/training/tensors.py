@@ -359,9 +359,9 @@ class _Fit:
         if first.documents is None:
             return torch.randperm(len(first), generator=chance).split(size)
         documents = rows_of_documents(first.documents.tolist())
-        shuffled = [documents[number] for number in torch.randperm(len(documents), generator=chance).tolist()]
+        order = torch.randperm(len(documents), generator=chance).tolist()
         count = min(-(-len(first) // size), len(documents))
-        return [torch.tensor(rows) for rows in deal(shuffled, count)]
+        return [torch.tensor(rows) for rows in deal(documents, order, count)]
 
     def _update(self, batch: Examples) -> None:
         start = time.perf_counter()

@@ -72,8 +72,8 @@ class DocumentBatches(TrainerPlugin):
         """Replace the sentences of a batch by whole documents."""
         if not self.batches:
             documents = rows_of_documents(document_numbers(self.sentences))
-            self.chance.shuffle(documents)
-            dealt = deal(documents, kw["total_number_of_batches"])
+            self.chance.shuffle(order := list(range(len(documents))))
+            dealt = deal(documents, order, kw["total_number_of_batches"])
             self.batches = [[self.sentences[row] for row in rows] for rows in dealt]
         batch[:] = self.batches[batch_no]
 

@@ -222,5 +222,6 @@ class EpochBatches(Sampler[list[int]]):
 
     def _grouped(self, chance: random.Random, together: list[list[int]]) -> list[list[list[int]]]:
         """Return batches of whole documents in random order."""
-        shares = deal(chance.sample(together, len(together)), len(self) * self.world)
+        order = chance.sample(range(len(together)), len(together))
+        shares = deal(together, order, len(self) * self.world)
         return [shares[start : start + self.world] for start in range(0, len(shares), self.world)]
