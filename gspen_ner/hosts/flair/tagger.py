@@ -22,7 +22,7 @@ from torch import Tensor
 from gspen_ner.components import given_to
 from gspen_ner.head import GSPENHead, given_labels, make_head
 from gspen_ner.hosts.flair.accelerate import speed_up_encoder
-from gspen_ner.hosts.flair.chain import ChainDecoder, ChainView, EmissionScores
+from gspen_ner.hosts.flair.chain import ChainDecoder, ChainLoss, ChainView, EmissionScores
 from gspen_ner.hosts.flair.copies import arguments_of, configuration_of_old, share_weights
 from gspen_ner.hosts.flair.scores import KeptScores, split
 from gspen_ner.hosts.flair.sentences import batches_of, context_of, spans_of
@@ -97,6 +97,7 @@ class GSPENTagger(System, SequenceTagger):
             head = GSPENHead(_make_term(term, self.view.names), **named, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
+        self.loss_function = ChainLoss(self.view)  # the CRF's own, which Flair reports for held-out data
         self.decoder = ChainDecoder(self.view, self._theta)
         self.viterbi_decoder = cast(Any, self.decoder)
         speed_up_encoder(self)
@@ -165,12 +166,6 @@ class GSPENTagger(System, SequenceTagger):
             mini_batch_size = max(len(data_points), 1)
         options = (out_path, embedding_storage_mode, mini_batch_size, *args)
         return super().evaluate(data_points, gold_label_type, *options, **kwargs)
-
-    def _calculate_loss(self, scores: Any, labels: Any) -> tuple[Tensor, int]:
-        """Return the CRF's own loss, which Flair reports of held-out data."""
-        potentials, chain = self.view.potentials(scores)
-        likelihood = chain.log_likelihood(potentials, self.view.gold(labels, scores[1]))
-        return -likelihood.sum().to(potentials.nodes.dtype), len(labels)
 
     def seqeval_score(self, sentences: list[Sentence], gold_label_type: str | None = None) -> ConllScore:
         """Return CoNLL F1 by seqeval in strict mode, of sentences with gold labels.
