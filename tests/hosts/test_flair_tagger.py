@@ -5,6 +5,8 @@ import importlib.util
 import itertools
 import json
 import pickle
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -473,6 +475,13 @@ class TestUpgrade:
     def test_constraints_need_tags_of_the_format(self, news):
         with pytest.raises(ValueError, match="constraints need tags in BIOES, got <unk>"):
             make_gspen(news, constraints=True, allow_unk_predictions=True)
+
+
+def test_importing_the_host_reads_no_recipes():
+    """`train_term` imports what it needs when it is called."""
+    code = "import sys, gspen_ner.hosts.flair; print([n for n in sys.modules if n == 'gspen_ner.recipe'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 class TestFiles:

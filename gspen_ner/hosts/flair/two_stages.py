@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import flair
 import torch
@@ -34,10 +34,13 @@ from gspen_ner.hosts.flair.scores import SentenceScores, split
 from gspen_ner.hosts.flair.sentences import document_numbers
 from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
 from gspen_ner.hosts.loading import FLAIR_FILE
-from gspen_ner.recipe import FlairTraining
 from gspen_ner.terms import DocumentConsistency
+from gspen_ner.training.documents import in_order
 from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
 from gspen_ner.training.stages import TERM_INFERENCE, scoring
+
+if TYPE_CHECKING:  # `train_term` imports it when it is called
+    from gspen_ner.recipe import FlairTraining
 
 SCORING_BATCH = 64
 BEST_FILE = "best-model.pt"  # Flair's name for it
@@ -176,12 +179,12 @@ class FlairHost:
     ) -> list[SentenceScores]:
         """Return the scores of training sentences."""
         sentences = self.sentences if rows is None else [self.sentences[row] for row in rows]
-        by_length, view, scores = sorted(sentences, key=len, reverse=True), ChainView(base), []
+        lengths, view, scores = [len(sentence) for sentence in sentences], ChainView(base), []
         with scoring(base, draw):
             if draw is not None:
                 SequenceTagger.train(base, True)  # dropout of a frozen base model too
-            for start in range(0, len(by_length), SCORING_BATCH):
-                batch = by_length[start : start + SCORING_BATCH]
+            for numbers in in_order(None, lengths, SCORING_BATCH, longest_first=True):
+                batch = [sentences[number] for number in numbers]
                 scores += split(batch, *view.score(base, batch))
                 store_embeddings(batch, "none")
         return scores
@@ -229,6 +232,7 @@ def train_term(
         >>> import tempfile
         >>> from flair.data import Dictionary
         >>> from flair.embeddings import OneHotEmbeddings
+        >>> from gspen_ner.recipe import FlairTraining
         >>> from gspen_ner.training import Plain
         >>> words, types = Dictionary(), Dictionary(add_unk=False)
         >>> numbers, types.span_labels = [words.add_item("Ann"), types.add_item("PER")], True
@@ -243,6 +247,8 @@ def train_term(
         >>> better.base_frozen, better.couples_documents
         (False, True)
     """
+    from gspen_ner.recipe import FlairTraining
+
     options = {"inference": TERM_INFERENCE} | options
 
     def untrained() -> SequenceTagger:
