@@ -366,7 +366,7 @@ class TestADocumentTrainer:
 
     def test_refuses_data_without_documents(self, model, tmp_path):
         trainer = self.trainer(model, rows(), tmp_path)
-        with pytest.raises(ValueError, match=r"needs a column document, it has \['tokens', 'ner_tags'\]"):
+        with pytest.raises(ValueError, match=r"needs a column document, .* it has \['tokens', 'ner_tags'\]"):
             trainer.train()
         with pytest.raises(ValueError, match="needs a column document"):
             trainer.evaluate()

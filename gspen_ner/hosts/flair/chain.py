@@ -158,7 +158,7 @@ class ChainDecoder:
         """Give the tokens of every span the probability of the span."""
         for positions, _, _ in get_spans_from_bio(list(names), list(confidences)):  # it appends
             first, last = positions[0], positions[-1]
-            (prefix, *_), (end, *_) = names[first], names[last]
+            prefix, end = names[first][0], names[last][0]
             before = self.view.numbers("BI", names[first][2:]) if prefix in "IE" else []
             after = self.view.numbers("IE", names[last][2:]) if end in "BI" else []
             probability = path_probability(tokens, pairs, first, path[first : last + 1], before, after)
