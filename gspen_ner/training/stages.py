@@ -1,4 +1,4 @@
-"""What hosts share that train in stages: defaults, an error, scoring with or without dropout, a history."""
+"""What hosts share that train in stages: defaults, versions of scores, scoring with dropout, a history."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ TERM_INFERENCE: Mapping[str, Any] = MappingProxyType({"max_steps": 5, "tolerance
 def needs_make_base(reason: str) -> ValueError:
     """Return the error of cross-fitting that cannot make new base models by itself, for this reason."""
     return ValueError(f"cross-fitting trains new base models, and {reason}: give make_base, which makes one")
+
+
+def version_at(epoch: int, versions: int) -> int:
+    """Return the number of the version of the scores that an epoch learns from: they take turns.
+
+    Example:
+        >>> [version_at(epoch, versions=3) for epoch in range(5)]
+        [0, 1, 2, 0, 1]
+    """
+    return epoch % versions
 
 
 @contextmanager

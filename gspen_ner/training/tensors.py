@@ -28,7 +28,7 @@ from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
 from gspen_ner.training.documents import deal, rows_of_documents
 from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
-from gspen_ner.training.stages import needs_make_base
+from gspen_ner.training.stages import needs_make_base, version_at
 from gspen_ner.training.system import Scored, System
 
 PREDICTION_BATCH = 512
@@ -348,7 +348,7 @@ class _Fit:
     def _batches(self) -> Iterator[Examples]:
         epoch = 0
         while True:
-            examples: Any = self.versions[epoch % len(self.versions)]
+            examples: Any = self.versions[version_at(epoch, len(self.versions))]
             yield from DataLoader(examples, sampler=self._epoch(epoch), batch_size=None)
             epoch += 1
 

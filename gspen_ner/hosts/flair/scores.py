@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
+from gspen_ner.training.stages import version_at
 
 
 class SentenceScores(NamedTuple):
@@ -39,7 +40,6 @@ class KeptScores:
     def __init__(self) -> None:
         self._versions: dict[int, list[SentenceScores]] = {}
         self._uses: Counter[int] = Counter()
-        self._tables: list[Tensor] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(KeptScores())
@@ -47,10 +47,7 @@ class KeptScores:
     def add(self, scores: Iterable[SentenceScores]) -> None:
         """Keep a version of the scores of each of some sentences."""
         for scored in scores:
-            table = next((table for table in self._tables if torch.equal(table, scored.table)), None)
-            if table is None:
-                self._tables.append(table := scored.table)
-            self._versions.setdefault(id(scored.sentence), []).append(scored._replace(table=table))
+            self._versions.setdefault(id(scored.sentence), []).append(scored)
 
     def missing(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences without scores."""
@@ -63,12 +60,13 @@ class KeptScores:
     def of(self, sentences: Sequence[Sentence]) -> tuple[Parts, Chain]:
         """Return the next version of the scores of each sentence as a batch."""
         versions = [self._versions[id(sentence)] for sentence in sentences]
-        rows = [own[self._uses[id(s)] % len(own)] for s, own in zip(sentences, versions, strict=True)]
+        uses = [self._uses[id(sentence)] for sentence in sentences]
+        rows = [own[version_at(use, len(own))] for own, use in zip(versions, uses, strict=True)]
         self._uses.update(id(sentence) for sentence in sentences)
-        nodes = pad_sequence([row.nodes for row in rows], batch_first=True)
-        shared = all(row.table is rows[0].table for row in rows)
-        edges = rows[0].table if shared else torch.stack([row.table for row in rows])[:, None]
-        return Parts(nodes, edges), Chain(torch.tensor([len(row.nodes) for row in rows], device=nodes.device))
+        nodes = pad_sequence([row.nodes for row in rows], batch_first=True).split(1)
+        scores = Parts.join([Parts(own, row.table) for own, row in zip(nodes, rows, strict=True)])
+        lengths = torch.tensor([len(row.nodes) for row in rows], device=scores.nodes.device)
+        return scores, Chain(lengths)
 
 
 def split(sentences: Sequence[Sentence], potentials: Parts, chain: Chain) -> list[SentenceScores]:

@@ -22,6 +22,7 @@ from gspen_ner.hosts.huggingface.pieces import IGNORED, Reader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers
 from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.stages import version_at
 
 
 def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) -> datasets.Dataset:
@@ -209,7 +210,7 @@ class EpochBatches(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         chance = random.Random(f"{self.seed}/{self.epoch}")
         batches = self._similar(chance) if self.together is None else self._grouped(chance, self.together)
-        first = len(self.lengths) * (self.epoch % self.versions)
+        first = len(self.lengths) * version_at(self.epoch, self.versions)
         chance.shuffle(batches)
         return iter([[first + row for row in batch[self.rank]] for batch in batches])
 
