@@ -97,9 +97,7 @@ class GSPENTagger(System, SequenceTagger):
             head = GSPENHead(_make_term(term, self.view.names), **named, **(inference or {}))
         self.head = head.to(self.linear.weight.device)
         self.add_module("crf", EmissionScores(self.crf))
-        self.loss_function = cast(
-            Any, ChainLoss(self.view)
-        )  # Flair reports it for held-out data
+        self.loss_function = cast(Any, ChainLoss(self.view))  # Flair reports it for held-out data
         self.decoder = ChainDecoder(self.view, self._theta)
         self.viterbi_decoder = cast(Any, self.decoder)
         speed_up_encoder(self)
