@@ -23,6 +23,7 @@ def test_bench_names_the_command_that_replaced_it():
     [
         ("ocr", "python -m recipes.ocr"),
         ("tagging", "python -m recipes.tagging"),
+        ("multilabel", "python -m recipes.multilabel bibtex"),
         ("bibtex", "python -m recipes.multilabel bibtex"),
         ("bookmarks", "python -m recipes.multilabel bookmarks"),
     ],

@@ -26,6 +26,7 @@ Settings = TypeVar("Settings", bound=Section)
 STUDIES = {
     "ocr": "recipes.ocr",
     "tagging": "recipes.tagging",
+    "multilabel": "recipes.multilabel bibtex",
     "bibtex": "recipes.multilabel bibtex",
     "bookmarks": "recipes.multilabel bookmarks",
 }
