@@ -63,7 +63,8 @@ def test_names_that_moved_say_where_they_are():
                 ImportError, match=f"^gspen_ner.{name} moved: from gspen_ner.{module} import {name}$"
             ):
                 exec(f"from gspen_ner import {name}")
-    for module, instead in (("tasks", "gspen_ner.ner"), ("experiments", "gspen_ner.runs"), ("bench", "recipes")):
+    rooms = {"tasks": "gspen_ner.ner", "experiments": "gspen_ner.runs", "bench": "recipes.bench"}
+    for module, instead in rooms.items():
         with pytest.raises(ImportError, match=instead):
             exec(f"from gspen_ner import {module}")
     assert not hasattr(gspen_ner, "no_such_name")

@@ -276,7 +276,8 @@ def score_all(system: System, inputs: Any, dropout: bool = False) -> Scored:
     """Return the scores of any number of inputs, computed in batches."""
     with _evaluating(system):
         system.train(dropout)
-        return Scored.join([system.score(part) for part in _chunks(inputs)])
+        scored = Scored.join([system.score(part) for part in _chunks(inputs)])
+    return scored._replace(potentials=scored.potentials.detach())  # transitions may be parameters
 
 
 class _Fit:
