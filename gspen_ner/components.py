@@ -118,17 +118,18 @@ def options_of(component: Any) -> dict[str, Any]:
     return {name: _as_entry(value, _hints(cls)[name]) for name, value in options.items()}
 
 
-def section_of(cls: Any, **fixed: Any) -> type[Section]:
+def section_of(cls: Any, *names: str, **fixed: Any) -> type[Section]:
     """Return the section of a recipe that holds the options of a class.
 
     Args:
         cls: a configurable class.
+        names: the options that the section has; by default all.
         fixed: more fields, such as `name`.
     """
     descriptions, hints = _descriptions(cls), _hints(cls)
     fields: dict[str, Any] = dict(fixed)
     for name, parameter in inspect.signature(cls).parameters.items():
-        if name in cls._given:
+        if name in cls._given or (names and name not in names):
             continue
         annotation, default = hints[name], parameter.default
         registry = _registry(annotation)

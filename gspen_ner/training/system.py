@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +29,8 @@ from gspen_ner.solvers import Solution
 from gspen_ner.terms import Context
 
 logger = logging.getLogger(__name__)
+SystemName = Literal["unary", "struct", "spen", "gspen"]
+"""The systems that a tagger can be: without or with scores of neighbouring labels, and a global term."""
 
 
 class Scored(NamedTuple):

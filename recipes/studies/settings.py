@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gspen_ner.components import Section, section_of
+from gspen_ner.head import GSPENHead
 from gspen_ner.recipe import Inference
 from gspen_ner.terms import TERMS
 from gspen_ner.training import SCORE_SOURCES, Plain, TensorTraining
@@ -21,11 +22,8 @@ class FeatureNetTraining(section_of(FeatureNet), TensorTraining):  # type: ignor
     """Unary: an MLP from features to labels."""
 
 
-class StructTraining(TensorTraining):
+class StructTraining(section_of(GSPENHead, "temperature", "cost"), TensorTraining):  # type: ignore[misc]
     """Struct: tables of pairs on top of Unary."""
-
-    temperature: float = Field(1.0, ge=0, description="weight of the entropy in training")
-    cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
 
 
 class TermTraining(section_of(TERMS.classes["region_mlp"]), TensorTraining):  # type: ignore[misc]
