@@ -7,10 +7,12 @@ from torch import nn
 from gspen_ner.polytopes import Simplex
 from gspen_ner.scorers.graph import GraphScorer
 from gspen_ner.training import System
+from recipes.multilabel.settings import MultilabelRecipe
 from recipes.ocr.letter_net import LetterNet
 from recipes.studies.feature_net import FeatureNet, PairNet
 from recipes.studies.settings import FeatureNetTraining, TermTraining, options_for
 from recipes.studies.systems import UnarySystem
+from recipes.tagging.settings import TaggingRecipe
 
 
 def over_nodes(batch):
@@ -58,3 +60,22 @@ def test_settings_hold_the_options_of_networks_with_their_defaults():
     assert set(TermTraining.model_fields) >= {"hidden", "read_potentials", "learning_rate", "inference"}
     with pytest.raises(ValueError, match="hidden_dropout"):
         FeatureNetTraining(hidden_dropout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("graph", "polytope"),
+    [
+        ({"inference": "exact", "sweeps": 100}, {"name": "local", "oracle": "cut", "max_sweeps": 100}),
+        (
+            {"inference": "messages", "sweeps": 100},
+            {"name": "local", "tolerance": 0.0, "max_sweeps": 100, "oracle_sweeps": 100},
+        ),
+    ],
+)
+def test_old_entries_of_inference_are_read_as_polytopes(graph, polytope):
+    data = {"task": "tagging", "data": {"name": "generated"}}
+    assert TaggingRecipe(**data, graph=graph) == TaggingRecipe(**data, polytope=polytope)
+    recipe = MultilabelRecipe(task="multilabel", data={"format": "generated"}, graph={"inference": "exact"})
+    assert recipe.polytope.name == "tree"
+    with pytest.raises(ValueError, match="chain"):
+        MultilabelRecipe(task="multilabel", data={"format": "generated"}, polytope={"name": "chain"})
