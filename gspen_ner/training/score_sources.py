@@ -60,7 +60,7 @@ class ScoringHost(Protocol[Base, Scores]):
         """
 
     def join(self, parts: Sequence[tuple[Sequence[int], Scores]]) -> Scores:
-        """Return the scores of all examples, given those of some with their numbers."""
+        """Join the scores of subsets of the rows, given with their numbers."""
 
 
 class ScoreSource(Protocol):
@@ -111,7 +111,7 @@ class DropoutDraws:
 
 @SCORE_SOURCES.register("cross_fit")
 class CrossFit:
-    """Scores by models that have not seen what they score; costs the training of as many models as folds.
+    """Out-of-fold scores; trains one model per fold.
 
     Args:
         folds: number of parts of the training documents; each is scored by a model trained on all others.

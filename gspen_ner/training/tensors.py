@@ -109,7 +109,7 @@ class Trained:
     negative_losses: float
     """Share of the examples whose inference ended below the gold labels, in the last epoch."""
     curve: tuple[dict[str, float], ...] = ()
-    """Of each evaluation its `epoch`, and the score on dev and on each watched split."""
+    """The `epoch` of each evaluation, and the scores of dev and of each watched split."""
 
 
 def fit(
@@ -122,7 +122,7 @@ def fit(
     output: Output = "argmax",
     watch: Mapping[str, Examples] = MappingProxyType({}),
 ) -> Trained:
-    """Train all that requires gradients; the system ends with its best weights on dev.
+    """Train the parameters that require gradients, and keep the best weights on dev.
 
     Args:
         system: the system.
@@ -142,7 +142,7 @@ def predictions(system: System, inputs: Any, output: Output = "argmax") -> Tenso
 
     Args:
         system: the system.
-        inputs: as those of `Examples`.
+        inputs: see `Examples`.
         output: what is returned; `"nodes"` are the scorer's scores of nodes.
     """
     with _evaluating(system):
@@ -189,7 +189,7 @@ def train_term(
         ...     return Parts(nodes), Simplex(torch.ones(nodes.shape[:2], dtype=torch.bool))
         >>> better = train_term(
         ...     System(scorer), GSPENHead(Convolution(3, hidden=4)), train, train,
-        ...     judge=lambda found, gold: (found == gold).double().mean().item(),
+        ...     judge=lambda predicted, gold: (predicted == gold).double().mean().item(),
         ...     make_base=lambda: System(scorer), training=TensorTraining(max_updates=4))
         >>> better.head.term.filters.weight.shape
         torch.Size([4, 3, 5])
