@@ -1,4 +1,4 @@
-"""Whole documents: which examples belong together, and batches that keep them together."""
+"""Batches that keep the examples of a document together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def rows_of_documents(documents: Sequence[Hashable]) -> list[list[int]]:
     return list(rows.values())
 
 
-def deal(documents: Sequence[list[int]], count: int) -> list[list[int]]:
+def balanced_batches(documents: Sequence[list[int]], count: int) -> list[list[int]]:
     """Return `count` batches of about equal size; each document goes to the smallest batch so far.
 
     Example:
-        >>> deal([[0, 1, 2], [3], [4], [5]], count=2)
+        >>> balanced_batches([[0, 1, 2], [3], [4], [5]], count=2)
         [[0, 1, 2], [3, 4, 5]]
     """
     batches: list[list[int]] = [[] for _ in range(count)]
@@ -38,7 +38,7 @@ def deal(documents: Sequence[list[int]], count: int) -> list[list[int]]:
     return batches
 
 
-def fill(
+def batches_of_documents(
     documents: Sequence[list[int]], lengths: Sequence[int], most_rows: int, most_tokens: int = MOST_TOKENS
 ) -> list[list[int]]:
     """Return batches of whole documents in their order, as large as they may be.
@@ -50,7 +50,7 @@ def fill(
         most_tokens: number of tokens of such a batch, padding included, at most.
 
     Example:
-        >>> fill([[0, 1], [2], [3]], lengths=[1, 1, 1, 1], most_rows=3)
+        >>> batches_of_documents([[0, 1], [2], [3]], lengths=[1, 1, 1, 1], most_rows=3)
         [[0, 1, 2], [3]]
     """
     batches: list[list[int]] = []
@@ -63,7 +63,9 @@ def fill(
     return batches
 
 
-def in_order(documents: Sequence[Hashable] | None, lengths: Sequence[int], most_rows: int) -> list[list[int]]:
+def prediction_batches(
+    documents: Sequence[Hashable] | None, lengths: Sequence[int], most_rows: int
+) -> list[list[int]]:
     """Return batches for prediction: whole documents in their order, or sentences of similar length.
 
     Args:
@@ -72,10 +74,10 @@ def in_order(documents: Sequence[Hashable] | None, lengths: Sequence[int], most_
         most_rows: number of sentences of a batch, at most; a longer document is a batch by itself.
 
     Example:
-        >>> in_order(None, lengths=[3, 1, 2], most_rows=2)
+        >>> prediction_batches(None, lengths=[3, 1, 2], most_rows=2)
         [[1, 2], [0]]
     """
     if documents is not None:
-        return fill(rows_of_documents(documents), lengths, most_rows)
+        return batches_of_documents(rows_of_documents(documents), lengths, most_rows)
     by_length = sorted(range(len(lengths)), key=lambda row: lengths[row])
-    return fill([[row] for row in by_length], lengths, most_rows)
+    return batches_of_documents([[row] for row in by_length], lengths, most_rows)

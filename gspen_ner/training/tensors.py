@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
-from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.documents import balanced_batches, rows_of_documents
 from gspen_ner.training.score_sources import CrossFit, ScoreSource
 from gspen_ner.training.system import Scored, System
 
@@ -361,7 +361,7 @@ class _Fit:
         documents = rows_of_documents(first.documents.tolist())
         shuffled = [documents[number] for number in torch.randperm(len(documents), generator=chance).tolist()]
         count = min(-(-len(first) // size), len(documents))
-        return [torch.tensor(rows) for rows in deal(shuffled, count)]
+        return [torch.tensor(rows) for rows in balanced_batches(shuffled, count)]
 
     def _update(self, batch: Examples) -> None:
         start = time.perf_counter()
