@@ -6,11 +6,11 @@ from torch import nn
 
 from gspen_ner.polytopes import Simplex
 from gspen_ner.scorers.graph import GraphScorer
-from gspen_ner.training import System
+from gspen_ner.training import System, TensorTraining
 from recipes.multilabel.settings import MultilabelRecipe
 from recipes.ocr.letter_net import LetterNet
 from recipes.studies.feature_net import FeatureNet, PairNet
-from recipes.studies.settings import FeatureNetTraining, TermTraining, options_for
+from recipes.studies.settings import FeatureNetTraining, StructTraining, TermTraining, options_for
 from recipes.studies.systems import UnarySystem
 from recipes.tagging.settings import TaggingRecipe
 
@@ -58,6 +58,8 @@ def test_settings_hold_the_options_of_networks_with_their_defaults():
         "hidden": 7, "input_dropout": 0.5, "hidden_dropout": 0.5, "flips": 0.0,
     }  # fmt: skip
     assert set(TermTraining.model_fields) >= {"hidden", "read_potentials", "learning_rate", "inference"}
+    assert StructTraining.model_fields.keys() - TensorTraining.model_fields.keys() == {"temperature", "cost"}
+    assert (StructTraining().temperature, StructTraining().cost) == (1.0, 1.0)
     with pytest.raises(ValueError, match="hidden_dropout"):
         FeatureNetTraining(hidden_dropout=1.0)
 
