@@ -118,17 +118,18 @@ def options_of(component: Any) -> dict[str, Any]:
     return {name: _as_entry(value, _hints(cls)[name]) for name, value in options.items()}
 
 
-def section_of(cls: Any, **fixed: Any) -> type[Section]:
+def section_of(cls: Any, *names: str, **fixed: Any) -> type[Section]:
     """Return the section of a recipe that holds the options of a class.
 
     Args:
         cls: a configurable class.
+        names: the options that the section has; by default all.
         fixed: more fields, such as `name`.
     """
     descriptions, hints = _descriptions(cls), _hints(cls)
     fields: dict[str, Any] = dict(fixed)
     for name, parameter in inspect.signature(cls).parameters.items():
-        if name in cls._given:
+        if name in cls._given or (names and name not in names):
             continue
         annotation, default = hints[name], parameter.default
         registry = _registry(annotation)
@@ -160,7 +161,10 @@ def given_to(cls: Any, available: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that code supplies to a configurable class, out of those that it can supply."""
     missing = sorted(cls._given - available.keys())
     if missing:
-        raise ValueError(f"{cls.__name__} needs {', '.join(missing)}, which are not known here")
+        raise ValueError(
+            f"{cls.__name__} needs {', '.join(missing)}, got {', '.join(available) or 'nothing'}; choose a "
+            "component that needs no more, or pass the missing arguments"
+        )
     return {name: available[name] for name in cls._given}
 
 
@@ -183,7 +187,7 @@ class Registry(Generic[Component]):
         {'name': 'hello', 'times': 1}
         >>> GREETINGS.make({"name": "good day"})
         Traceback (most recent call last):
-        ValueError: there is no greeting 'good day', only hello
+        ValueError: expected the name of a greeting (hello), got 'good day'
     """
 
     def __init__(self, noun: str, default: str | None = None) -> None:
@@ -209,7 +213,7 @@ class Registry(Generic[Component]):
         options = {"name": self.default} | dict(entry)
         name = options.pop("name")
         if name not in self.classes:
-            raise ValueError(f"there is no {self.noun} {name!r}, only {', '.join(self.classes)}")
+            raise ValueError(f"expected the name of a {self.noun} ({', '.join(self.classes)}), got {name!r}")
         cls = self.classes[name]
         for option, hint in _hints(cls).items():
             registry = _registry(hint)

@@ -25,6 +25,8 @@ from gspen_ner.polytopes.chain import Chain
 
 Decoder = Literal["viterbi", "spans"]
 """The method by which entities are predicted; see `scored_entities`."""
+DECODER: Decoder = "viterbi"
+"""The default method."""
 
 # Lowest threshold in the search for the best one; spans with a lower probability are ignored.
 _LOWEST_THRESHOLD = 0.05
@@ -222,7 +224,7 @@ def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> 
 
 
 def scored_entities(
-    theta: Parts, chain: Chain, labels: Labels, decoder: Decoder = "viterbi"
+    theta: Parts, chain: Chain, labels: Labels, decoder: Decoder = DECODER
 ) -> list[list[ScoredSpan]]:
     """Return the entities of each sentence with their exact probabilities.
 

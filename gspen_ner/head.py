@@ -32,6 +32,7 @@ from gspen_ner.terms import TERMS, Context, GlobalTerm, TermSum
 from gspen_ner.terms.term import summands
 
 LOSSES = {"hinge": structured_hinge, "fixed_point": fixed_point_likelihood, "f1": fixed_point_f1}
+Loss: Any = Literal[tuple(LOSSES)]
 
 
 class HeadLoss(NamedTuple):
@@ -90,7 +91,7 @@ class GSPENHead(nn.Module):
         *,
         temperature: NonNegative = 1.0,
         cost: NonNegative = 1.0,
-        loss: Literal["hinge", "fixed_point", "f1"] = "hinge",
+        loss: Loss = "hinge",
         positive_part: bool = True,
         max_steps: Annotated[int, Ge(0)] = MAX_STEPS,
         tolerance: NonNegative = TOLERANCE,

@@ -17,6 +17,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 Scheme = Literal["BIO", "BIOES"]
+SCHEME: Scheme = "BIOES"
+"""The default scheme of a tagger's labels."""
 
 _OPENS = {"BIO": "B", "BIOES": "BS"}  # prefixes of the first token of a span
 _CONTINUES = "BI"  # prefixes after which the span may continue

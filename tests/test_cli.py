@@ -23,6 +23,7 @@ def test_bench_names_the_command_that_replaced_it():
     [
         ("ocr", "python -m recipes.ocr"),
         ("tagging", "python -m recipes.tagging"),
+        ("multilabel", "python -m recipes.multilabel bibtex"),
         ("bibtex", "python -m recipes.multilabel bibtex"),
         ("bookmarks", "python -m recipes.multilabel bookmarks"),
     ],
@@ -31,7 +32,7 @@ def test_train_names_the_command_that_runs_a_study(recipe, command):
     result = runner.invoke(app, ["train", recipe, "--set", "seeds=[1]"])
     assert result.exit_code == 1
     (line,) = result.output.strip().splitlines()
-    assert line.startswith(f"error: the recipe '{recipe}' is not part of the package any more")
+    assert line.startswith(f"error: the recipe '{recipe}' is no longer part of the package")
     assert line.endswith(command)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from gspen_ner import Chain, Context, Convolution, GSPENHead, Labels, MirrorDescent, Objective, Parts, solve
 from gspen_ner.head import make_head
+from gspen_ner.polytopes import POLYTOPES
 from gspen_ner.solvers import SOLVERS, Solver
 from gspen_ner.terms import TERMS
 from tests.polytope_suite import PolytopeCase, PolytopeSuite
@@ -28,7 +29,7 @@ def run(block):
 
 @pytest.fixture(autouse=True)
 def _registries():
-    with mock.patch.dict(TERMS.classes), mock.patch.dict(SOLVERS.classes):
+    with mock.patch.dict(TERMS.classes), mock.patch.dict(SOLVERS.classes), mock.patch.dict(POLYTOPES.classes):
         yield
 
 
@@ -66,7 +67,8 @@ class TestPolytope(PolytopeSuite):
         mask = torch.tensor([[True, True, True], [True, False, False]])
         theta = Parts(torch.randn(2, 3, 4, dtype=torch.float64))
         labellings = [[[label] * length for label in range(4)] for length in (3, 1)]
-        return PolytopeCase(run("polytope")["OneLabel"](mask), theta, labellings)
+        run("polytope")
+        return PolytopeCase(POLYTOPES.make({"name": "one_label"}, mask=mask), theta, labellings)
 
 
 def test_solver(chains):

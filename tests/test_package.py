@@ -55,6 +55,27 @@ def test_every_public_name_has_an_example_that_doctest_finds(module):
         assert not any(doctest.SKIP in example.options for example in examples), f"{module}.{name}"
 
 
+def test_names_that_moved_say_where_they_are():
+    for module, names in gspen_ner._MOVED.items():
+        for name in names.split():
+            assert hasattr(importlib.import_module(f"gspen_ner.{module}"), name)
+            with pytest.raises(
+                ImportError, match=f"^gspen_ner.{name} moved: from gspen_ner.{module} import {name}$"
+            ):
+                exec(f"from gspen_ner import {name}")
+    rooms = {"tasks": "gspen_ner.ner", "experiments": "gspen_ner.runs", "bench": "recipes.bench"}
+    for module, instead in rooms.items():
+        with pytest.raises(ImportError, match=instead):
+            exec(f"from gspen_ner import {module}")
+    assert not hasattr(gspen_ner, "no_such_name")
+
+
+def test_documentation_uses_every_exported_name():
+    files = [ROOT / "README.md", ROOT / "docs" / "guide.md", *ROOT.glob("notebooks/*.ipynb")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    assert [name for name in gspen_ner.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
 def rooms():
     """The modules and folders of the package, in the order of the map in CONTRIBUTING.md."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -81,7 +81,7 @@ class CorpusJob:
         self.missing: list[int] = [] if self._joined else self.manifest.missing(self.folder)
 
     def _check_output(self, resume: bool) -> None:
-        """Refuse an output that exists, unless it is that of a run to resume."""
+        """Refuse an existing output, except when resuming its run."""
         if self.folder != self.output and self.output.exists() and not (resume and self._joined):
             raise ValueError(f"{self.output}: exists already; choose another output")
         if self.folder.exists() and not self.folder.is_dir():

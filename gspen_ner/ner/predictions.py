@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from tqdm.auto import tqdm
 
-from gspen_ner.decode import Decoder, ScoredSpan, label_lists, scored_entities
+from gspen_ner.decode import DECODER, Decoder, ScoredSpan, label_lists, scored_entities
 from gspen_ner.labels import Labels, Span, tags_of_spans
 from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
 from gspen_ner.parts import Parts
@@ -97,7 +97,7 @@ class ChainScores(NamedTuple):
     theta: Parts
     chain: Chain
     solution: Solution | None = None
-    decoder: Decoder = "viterbi"
+    decoder: Decoder = DECODER
 
     def without_base(self) -> ChainScores:
         """Return the scores without those of the base model, so that these are not decoded."""

@@ -2,8 +2,8 @@
 
 from gspen_ner.polytopes.chain import Chain
 from gspen_ner.polytopes.local import LocalPolytope
-from gspen_ner.polytopes.polytope import Polytope
+from gspen_ner.polytopes.polytope import POLYTOPES, Polytope
 from gspen_ner.polytopes.simplex import Simplex
 from gspen_ner.polytopes.tree import Tree
 
-__all__ = ["Chain", "LocalPolytope", "Polytope", "Simplex", "Tree"]
+__all__ = ["POLYTOPES", "Chain", "LocalPolytope", "Polytope", "Simplex", "Tree"]

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gspen_ner.components import Section
-from gspen_ner.recipe.schema import SCORES, Experiment, ScoreSource, check_experiment, check_scores
+from gspen_ner.labels import Scheme
+from gspen_ner.recipe.schema import (
+    CHAIN_SCHEME,
+    SCORES,
+    Experiment,
+    ScoreSource,
+    check_experiment,
+    check_scores,
+)
 
 
 class WordEntry(Section):
@@ -49,7 +57,7 @@ EmbeddingEntry = WordEntry | CharacterEntry | FlairEntry | TransformerEntry
 class FlairTaggerEntry(Section):
     """Arguments of Flair's `SequenceTagger`."""
 
-    tag_format: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
+    tag_format: Scheme = CHAIN_SCHEME
     hidden_size: int = Field(256, ge=1, description="units of the LSTM in each direction")
     rnn_layers: int = Field(1, ge=1, description="number of layers of the LSTM")
     reproject_embeddings: bool = Field(True, description="put a linear layer below the LSTM")
@@ -71,7 +79,7 @@ class FlairTraining(Section):
     optimizer: Literal["sgd", "adam"] = Field("sgd", description="optimizer")
     learning_rate: float = Field(0.1, gt=0, description="learning rate of the first update")
     anneal_on: Literal["train_loss", "dev_score"] = Field(
-        "dev_score", description="what is watched: when it stalls, the learning rate falls"
+        "dev_score", description="score whose plateau lowers the learning rate"
     )
     anneal_factor: float = Field(0.5, gt=0, lt=1, description="learning-rate factor on a plateau")
     patience: int = Field(3, ge=0, description="epochs of a plateau before the learning rate falls")

@@ -1,4 +1,4 @@
-"""Reading and checking recipes: YAML files, or built-in recipes by name, which may extend each other.
+"""Reads and checks recipes: YAML files, or built-in recipes by name.
 
 A recipe may extend another (`extends: conll03_fast`), whose entries it then overrides one by one. `${NAME}`
 in a path stands for an environment variable.
@@ -26,6 +26,7 @@ Settings = TypeVar("Settings", bound=Section)
 STUDIES = {
     "ocr": "recipes.ocr",
     "tagging": "recipes.tagging",
+    "multilabel": "recipes.multilabel bibtex",
     "bibtex": "recipes.multilabel bibtex",
     "bookmarks": "recipes.multilabel bookmarks",
 }
@@ -66,7 +67,7 @@ def load_settings(file: Path, settings: type[Settings], overrides: Sequence[str]
 
 
 def read_entries(file: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the entries of a YAML file with those of the file that it extends, and with overrides."""
+    """Return the entries of a YAML file, of the file that it extends, and of overrides."""
     entries = _read(file)
     for override in overrides:
         _override(entries, override)
@@ -124,7 +125,7 @@ def find_recipe(name: str | Path) -> Path:
     built_in = _folder() / f"{name}.yaml"
     if name in STUDIES:
         raise ValueError(
-            f"the recipe {name!r} is not part of the package any more: in a clone of the repository, run "
+            f"the recipe {name!r} is no longer part of the package: in a clone of the repository, run "
             f"python -m {STUDIES[str(name)]}"
         )
     if not _is_file(built_in):

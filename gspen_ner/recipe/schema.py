@@ -7,10 +7,15 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gspen_ner.components import Section, section_of
+from gspen_ner.decode import DECODER, Decoder
 from gspen_ner.head import GSPENHead
+from gspen_ner.labels import SCHEME, Scheme
+from gspen_ner.ner.files import FileScheme
 from gspen_ner.scorers import BiLSTMCNN
+from gspen_ner.scorers.bilstm_cnn import Transitions
 from gspen_ner.terms import TERMS
 from gspen_ner.training.score_sources import SCORE_SOURCES, Plain
+from gspen_ner.training.system import SystemName
 
 
 class Data(Section):
@@ -25,22 +30,20 @@ class Data(Section):
     tag_column: int | str = Field(
         -1, description="column of the tags: a number in a file of columns, a name in a dataset"
     )
-    scheme: Literal["auto", "IOB1", "BIO", "BIOES"] = Field(
-        "auto", description="tagging scheme of the data; auto detects it"
-    )
+    scheme: FileScheme = Field("auto", description="tagging scheme of the data; auto detects it")
     strict: bool = Field(False, description="refuse illegal tag sequences instead of repairing them")
     fraction: float = Field(1.0, gt=0, le=1, description="share of the training documents that is used")
+
+
+CHAIN_SCHEME: Any = Field(SCHEME, description="tagging scheme of the chain's labels")
+_TRANSITIONS = section_of(BiLSTMCNN).model_fields["transitions"]
 
 
 class Scorer(section_of(BiLSTMCNN)):  # type: ignore[misc]
     """The BiLSTM-CNN: its options, and what is read from the data; see `gspen_ner.scorers.BiLSTMCNN`."""
 
-    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
-    transitions: Literal["shared", "bigram"] = Field(
-        "shared",
-        description="scores of neighbouring labels, if the system has them: one table that all positions "
-        "share, or a table for each pair of words",
-    )
+    scheme: Scheme = CHAIN_SCHEME
+    transitions: Transitions = Field(_TRANSITIONS.default, description=_TRANSITIONS.description)
     word_vectors: str | None = Field(
         None, description="file of word vectors in GloVe's text format, plain or gzipped"
     )
@@ -192,15 +195,13 @@ class TrainedHere(Experiment):
     """
 
     host: Literal["huggingface"] = "huggingface"
-    system: Literal["unary", "struct", "spen", "gspen"] = Field(
-        "gspen", description="unary, struct (a CRF), spen or gspen"
-    )
+    system: SystemName = Field("gspen", description="unary, struct (a CRF), spen or gspen")
     base_training: Training = Training()
     term_training: TermTraining = TermTraining()
-    decoder: Literal["viterbi", "spans"] = Field(
-        "viterbi",
-        description="entities of the trained model: those of the likeliest labelling, or all that are "
-        "likelier than not; epochs are compared by the first, which is faster",
+    decoder: Decoder = Field(
+        DECODER,
+        description="viterbi: entities of the most likely labelling; spans: all entities with a probability "
+        "above 0.5; epochs are always compared by viterbi, which is faster",
     )
 
     @model_validator(mode="after")
@@ -226,7 +227,7 @@ class Recipe(TrainedHere):
     scorer: Scorer = Scorer()
 
     @property
-    def scheme(self) -> Literal["BIO", "BIOES"]:
+    def scheme(self) -> Scheme:
         """Tagging scheme of the chain's labels."""
         return self.scorer.scheme
 
@@ -244,7 +245,7 @@ class TransformerRecipe(TrainedHere):
     start: Literal["encoder", "classifier"] = Field(
         "encoder", description="what the tagger starts from: the encoder, or a token classifier as a whole"
     )
-    scheme: Literal["BIO", "BIOES"] = Field("BIOES", description="tagging scheme of the chain's labels")
+    scheme: Scheme = CHAIN_SCHEME
     window: int | None = Field(
         None, ge=8, description="number of pieces that are read at once; defaults to the encoder's limit"
     )
@@ -252,8 +253,8 @@ class TransformerRecipe(TrainedHere):
     @model_validator(mode="after")
     def _fits_the_classifier(self) -> TransformerRecipe:
         if self.start == "classifier":
-            if self.scheme != "BIOES" or self.window is not None:
-                raise ValueError("start: a classifier brings scheme and window with it; leave them out")
+            if self.scheme != SCHEME or self.window is not None:
+                raise ValueError("start: classifier determines scheme and window; remove them")
             if not self.structured:
                 raise ValueError(f"start: a classifier becomes a struct or gspen system, not {self.system}")
         return self

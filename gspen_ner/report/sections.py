@@ -130,8 +130,8 @@ def _inference(convergence: Convergence) -> str:
 def _related(statistics: Statistics) -> str:
     return _figure(
         "Related tokens",
-        "A document term can let tokens of a document agree that are the same word, stand in the same place "
-        "or look alike. Shares of tokens, and of gold entities, that are related to others in this way.",
+        "A document term favours equal labels for tokens of a document with the same word, position or "
+        "shape. Shares of tokens, and of gold entities, that are related to others in this way.",
         _scrolled("Shares of related tokens", tables.related_table(statistics)),
     )
 

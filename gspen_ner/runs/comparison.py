@@ -111,7 +111,7 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
 
     Raises:
         ValueError: if a folder is not a finished run with a test set, or if runs of a seed do not share their
-            base model or were tested on other data.
+            base model or have different test data.
     """
     if not folders:
         raise ValueError("no runs to compare")
@@ -128,7 +128,10 @@ def compare_runs(folders: Sequence[Path]) -> list[ComparedSystem]:
     candidates = [candidate for group in (bases, *systems.values()) for candidate in group.values()]
     for candidate in candidates[1:]:
         if candidate.gold != candidates[0].gold:
-            raise ValueError(f"{candidate.name}, seed {candidate.seed}: tested on other data than the others")
+            raise ValueError(
+                f"{candidate.name}, seed {candidate.seed}: expected the same test data as of other runs, got "
+                "different gold entities; compare runs of one corpus"
+            )
     compared = []
     for name, group in systems.items():
         missing = sorted(group.keys() - bases.keys())

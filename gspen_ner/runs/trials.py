@@ -1,4 +1,4 @@
-"""The runs of a recipe: one for each seed; the worst may be dropped, the best model is kept."""
+"""Runs a recipe once per seed, excludes the runs with the worst base models, and keeps the best model."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from gspen_ner.polytopes import Polytope, Simplex
 from gspen_ner.scorers.crf import LinearChainCRF
 from gspen_ner.scorers.vocabulary import PADDING, Vocabulary, WordVectors
 
-Transitions = Literal["none", "shared", "bigram"]
+Transitions = Literal["shared", "bigram"]
 PART = 16  # number of sentences that the LSTM reads together if lengths differ much
 
 
@@ -38,8 +38,8 @@ class BiLSTMCNN(nn.Module):
         trained_words: number of words with trained vectors; see `Vocabulary`.
         fixed_words: number of words with fixed vectors.
         characters: number of characters.
-        transitions: scores of neighbouring labels: one table that all positions share, a table for each pair
-            of words (`bigram`, the paper's), or none.
+        transitions: scores of neighbouring labels: `shared`, one table for all positions; `bigram`, a table
+            for each pair of words (the paper's); `none` for the systems unary and spen.
         word_size: size of the word vectors.
         character_size: size of the character vectors.
         filters: number of filters of the convolution over characters.
@@ -71,7 +71,7 @@ class BiLSTMCNN(nn.Module):
         fixed_words: int,
         characters: int,
         *,
-        transitions: Transitions = "shared",
+        transitions: Literal["none", Transitions] = "shared",
         word_size: Count = 100,
         character_size: Count = 30,
         filters: Count = 30,

@@ -1,4 +1,4 @@
-"""Whole documents: which examples belong together, and batches that keep them together."""
+"""Batches that keep the examples of a document together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rows_of_documents(documents: Sequence[Hashable]) -> list[list[int]]:
     return list(rows.values())
 
 
-def deal(documents: Sequence[list[int]], order: Iterable[int], count: int) -> list[list[int]]:
+def balanced_batches(documents: Sequence[list[int]], order: Iterable[int], count: int) -> list[list[int]]:
     """Return `count` batches of about equal size; each document goes to the smallest batch so far.
 
     Args:
@@ -31,7 +31,7 @@ def deal(documents: Sequence[list[int]], order: Iterable[int], count: int) -> li
         count: number of batches.
 
     Example:
-        >>> deal([[0, 1, 2], [3], [4], [5]], order=[0, 3, 2, 1], count=2)
+        >>> balanced_batches([[0, 1, 2], [3], [4], [5]], order=[0, 3, 2, 1], count=2)
         [[0, 1, 2], [5, 4, 3]]
     """
     batches: list[list[int]] = [[] for _ in range(count)]
@@ -43,7 +43,7 @@ def deal(documents: Sequence[list[int]], order: Iterable[int], count: int) -> li
     return batches
 
 
-def fill(
+def batches_of_documents(
     documents: Sequence[list[int]], lengths: Sequence[int], most_rows: int, most_tokens: int = MOST_TOKENS
 ) -> list[list[int]]:
     """Return batches of whole documents in their order, as large as they may be.
@@ -55,7 +55,7 @@ def fill(
         most_tokens: number of tokens of such a batch, padding included, at most.
 
     Example:
-        >>> fill([[0, 1], [2], [3]], lengths=[1, 1, 1, 1], most_rows=3)
+        >>> batches_of_documents([[0, 1], [2], [3]], lengths=[1, 1, 1, 1], most_rows=3)
         [[0, 1, 2], [3]]
     """
     batches: list[list[int]] = []
@@ -68,7 +68,7 @@ def fill(
     return batches
 
 
-def in_order(
+def prediction_batches(
     documents: Sequence[Hashable] | None,
     lengths: Sequence[int],
     most_rows: int,
@@ -83,12 +83,12 @@ def in_order(
         longest_first: whether sentences of similar length come longest first; default False.
 
     Example:
-        >>> in_order(None, lengths=[3, 1, 2], most_rows=2)
+        >>> prediction_batches(None, lengths=[3, 1, 2], most_rows=2)
         [[1, 2], [0]]
-        >>> in_order(None, lengths=[3, 1, 2], most_rows=2, longest_first=True)
+        >>> prediction_batches(None, lengths=[3, 1, 2], most_rows=2, longest_first=True)
         [[0, 2], [1]]
     """
     if documents is not None:
-        return fill(rows_of_documents(documents), lengths, most_rows)
+        return batches_of_documents(rows_of_documents(documents), lengths, most_rows)
     by_length = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=longest_first)
-    return fill([[row] for row in by_length], lengths, most_rows)
+    return batches_of_documents([[row] for row in by_length], lengths, most_rows)

@@ -111,7 +111,7 @@ class DropoutDraws:
 
 @SCORE_SOURCES.register("cross_fit")
 class CrossFit:
-    """Scores by models that have not seen what they score; costs the training of as many models as folds.
+    """Out-of-fold scores; trains one model per fold.
 
     Args:
         folds: number of parts of the training documents; each is scored by a model trained on all others.

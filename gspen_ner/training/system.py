@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -29,15 +29,17 @@ from gspen_ner.solvers import Solution
 from gspen_ner.terms import Context
 
 logger = logging.getLogger(__name__)
+SystemName = Literal["unary", "struct", "spen", "gspen"]
+"""The systems that a tagger can be: without or with scores of neighbouring labels, and a global term."""
 
 
 class Scored(NamedTuple):
-    """Scores of a batch, and all else that a head needs to know of it.
+    """Scores of a batch, their polytope and the context of the term.
 
     Args:
         potentials: scores of labels and of pairs of labels.
         polytope: where their marginals live.
-        context: what the term may know besides.
+        context: mask, document numbers and mentions.
     """
 
     potentials: Parts
@@ -63,7 +65,7 @@ class Inference(NamedTuple):
         potentials: scores of the base model.
         theta: scores of base model and term together, whose best labelling is the prediction.
         polytope: where their marginals live.
-        solution: what the solver found; None without a term.
+        solution: the solver's result; None without a term.
     """
 
     potentials: Parts
@@ -183,7 +185,7 @@ class System(nn.Module):
     _frozen: Mapping[str, bool] = {}
     """Names of frozen submodules, and whether each keeps its dropout in training."""
     _unlearned: frozenset[str] = frozenset()
-    """Names of the parameters that `freeze` has kept from learning."""
+    """Names of the parameters that `freeze` has disabled."""
 
     def freeze(self, *parts: str, dropout: bool = False) -> Self:
         """Let training leave submodules as they are.
@@ -212,7 +214,7 @@ class System(nn.Module):
         return self.train(self.training)
 
     def unfreeze(self) -> Self:
-        """Let training change again all that it changed before `freeze`."""
+        """Re-enable the parameters that `freeze` disabled."""
         for name, parameter in self.named_parameters():
             if name in self._unlearned:
                 parameter.requires_grad_(True)

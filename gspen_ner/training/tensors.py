@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
-from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.documents import balanced_batches, rows_of_documents
 from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
 from gspen_ner.training.stages import needs_make_base, version_at
 from gspen_ner.training.system import Scored, System
@@ -110,7 +110,7 @@ class Trained:
     negative_losses: float
     """Share of the examples whose inference ended below the gold labels, in the last epoch."""
     curve: tuple[dict[str, float], ...] = ()
-    """Of each evaluation its `epoch`, and the score on dev and on each watched split."""
+    """The `epoch` of each evaluation, and the scores of dev and of each watched split."""
 
 
 def fit(
@@ -123,7 +123,7 @@ def fit(
     output: Output = "argmax",
     watch: Mapping[str, Examples] = MappingProxyType({}),
 ) -> Trained:
-    """Train all that requires gradients; the system ends with its best weights on dev.
+    """Train the parameters that require gradients, and keep the best weights on dev.
 
     Args:
         system: the system.
@@ -190,7 +190,7 @@ def train_term(
         ...     return Parts(nodes), Simplex(torch.ones(nodes.shape[:2], dtype=torch.bool))
         >>> better = train_term(
         ...     System(scorer), GSPENHead(Convolution(3, hidden=4)), train, train,
-        ...     judge=lambda found, gold: (found == gold).double().mean().item(),
+        ...     judge=lambda predicted, gold: (predicted == gold).double().mean().item(),
         ...     make_base=lambda: System(scorer), training=TensorTraining(max_updates=4))
         >>> better.head.term.filters.weight.shape
         torch.Size([4, 3, 5])
@@ -277,7 +277,8 @@ def score_all(system: System, inputs: Any, dropout: bool = False) -> Scored:
     """Return the scores of any number of inputs, computed in batches."""
     with _evaluating(system):
         system.train(dropout)
-        return Scored.join([system.score(part) for part in _chunks(inputs)])
+        scored = Scored.join([system.score(part) for part in _chunks(inputs)])
+    return scored._replace(potentials=scored.potentials.detach())  # transitions may be parameters
 
 
 class _Fit:
@@ -361,7 +362,7 @@ class _Fit:
         documents = rows_of_documents(first.documents.tolist())
         order = torch.randperm(len(documents), generator=chance).tolist()
         count = min(-(-len(first) // size), len(documents))
-        return [torch.tensor(rows) for rows in deal(documents, order, count)]
+        return [torch.tensor(rows) for rows in balanced_batches(documents, order, count)]
 
     def _update(self, batch: Examples) -> None:
         start = time.perf_counter()

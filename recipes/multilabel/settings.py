@@ -10,7 +10,7 @@ from gspen_ner.components import Section, section_of
 from gspen_ner.recipe import Inference
 from gspen_ner.training import TensorTraining
 from recipes.studies.feature_net import PairNet
-from recipes.studies.settings import Count, FeatureNetTraining, StructTraining, StudyRecipe
+from recipes.studies.settings import Count, FeatureNetTraining, StructTraining, StudyRecipe, polytope_entry
 
 
 class MultilabelSource(Section):
@@ -37,7 +37,7 @@ class PairNetTraining(section_of(PairNet), StructTraining):  # type: ignore[misc
 
 
 class GSPENTraining(section_of(PairNet), TensorTraining):  # type: ignore[misc]
-    """GSPEN: pairs and the SPEN's term, one of which learns."""
+    """GSPEN: the pairs or the term learn, the others are frozen."""
 
     learns: Literal["pairs", "term"] = Field(
         "pairs", description="new pairs under the SPEN's term (the paper's), or its term over Struct's pairs"
@@ -55,6 +55,7 @@ class MultilabelRecipe(StudyRecipe):
 
     task: Literal["multilabel"]
     data: MultilabelSource
+    polytope: polytope_entry({"name": "tree"})  # type: ignore[valid-type]
     draws: bool = Field(
         False, description="whether Unary's dropout and flips stay on while other systems learn on top of it"
     )

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from gspen_ner.components import Section
 from gspen_ner.head import GSPENHead
-from gspen_ner.polytopes import Polytope, Tree
+from gspen_ner.polytopes import Polytope
 from gspen_ner.scorers.graph import GraphScorer
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
@@ -71,7 +71,7 @@ class MultilabelSystems(StudySystems):
 
     @cached_property
     def gspen(self) -> System:
-        """GSPEN: pairs and the SPEN's term, one of which learns."""
+        """GSPEN: new pairs under the frozen SPEN term, or the SPEN term over the frozen pairs of Struct."""
         settings = self.recipe.gspen
         _ = self.spen  # trained before the GSPEN draws random numbers
         if settings.learns == "term":
@@ -102,13 +102,6 @@ class MultilabelSystems(StudySystems):
         """Return a system that scores features itself, by the frozen Unary."""
         system = System(GraphScorer(polytope, self.unary.get_submodule("scorer.nodes"), pairs), head)
         return system.freeze("scorer.nodes", *frozen, dropout=self.recipe.draws)
-
-    def exact(self, batch: int) -> Polytope:
-        return self._star
-
-    @cached_property
-    def _star(self) -> Tree:
-        return Tree(self.graph.factors())
 
     @property
     def scores(self) -> Mapping[str, Examples]:

@@ -16,6 +16,7 @@ from recipes.studies.settings import (
     Seed,
     TermTraining,
     check_different,
+    polytope_entry,
 )
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -70,6 +71,7 @@ class OCRRecipe(ScoresRecipe):
 
     task: Literal["ocr"]
     data: OCRSource = OCRSource()
+    polytope: polytope_entry({"name": "chain"}, "lengths")  # type: ignore[valid-type]
     alphas: tuple[Share, ...] = Field((0.3, 0.5, 0.7), min_length=1, description="weights of the background")
     sizes: tuple[Count, ...] = Field(
         (200, 1000, 10_000), min_length=1, description="numbers of training words"

@@ -14,11 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from gspen_ner.polytopes import Chain, Polytope
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
 from recipes.ocr.letter_net import LetterNet
@@ -92,9 +90,6 @@ class OCRSystems(StudySystems):
 
     def make_net(self) -> nn.Module:
         return LetterNet(self.graph.num_labels, **options_for(LetterNet, self.recipe.unary))
-
-    def exact(self, batch: int) -> Polytope:
-        return Chain(torch.full((batch,), WORD_LENGTH))
 
     def judge(self, name: str) -> Judge:
         return letter_accuracy if name == "unary" else word_accuracy  # Unary gets no word right for long

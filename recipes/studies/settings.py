@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from gspen_ner.components import Section, section_of
+from gspen_ner.head import GSPENHead
+from gspen_ner.polytopes import POLYTOPES
 from gspen_ner.recipe import Inference
 from gspen_ner.terms import TERMS
 from gspen_ner.training import SCORE_SOURCES, Plain, TensorTraining
@@ -21,11 +24,8 @@ class FeatureNetTraining(section_of(FeatureNet), TensorTraining):  # type: ignor
     """Unary: an MLP from features to labels."""
 
 
-class StructTraining(TensorTraining):
+class StructTraining(section_of(GSPENHead, "temperature", "cost"), TensorTraining):  # type: ignore[misc]
     """Struct: tables of pairs on top of Unary."""
-
-    temperature: float = Field(1.0, ge=0, description="weight of the entropy in training")
-    cost: float = Field(1.0, ge=0, description="weight of the Hamming cost in training")
 
 
 class TermTraining(section_of(TERMS.classes["region_mlp"]), TensorTraining):  # type: ignore[misc]
@@ -40,13 +40,15 @@ class NLStructTraining(section_of(TERMS.classes["nlstruct"]), TensorTraining):  
     inference: Inference = Inference()
 
 
-class GraphInference(Section):
-    """Inference over pairs in graphs without loops."""
+def polytope_entry(default: Mapping[str, Any], *given: str) -> Any:
+    """Return the field of a recipe that says over which polytope a study infers.
 
-    inference: Literal["exact", "messages"] = Field(
-        "exact", description="exact sums, or message passing over the local polytope (the paper's)"
-    )
-    sweeps: int = Field(10, ge=1, description="number of sweeps of message passing")
+    Args:
+        default: the default entry.
+        given: what the study can supply besides the graph.
+    """
+    entry = Field(default, validate_default=True, description="polytope over nodes and pairs")
+    return Annotated[POLYTOPES.entry(given=["graph", "counting_numbers", *given]), entry]
 
 
 class StudyRecipe(Section):
@@ -54,7 +56,7 @@ class StudyRecipe(Section):
 
     description: str = Field("", description="what the recipe is for")
     seeds: Seeds = Field((1, 2, 3), description="seeds; all systems are trained with each")
-    graph: GraphInference = GraphInference()
+    polytope: Any
     systems: tuple[Literal["struct", "spen", "nlstruct", "gspen"], ...] = Field(
         ("struct", "spen", "nlstruct", "gspen"),
         description="systems to train besides Unary; those that they build on are trained too",
@@ -63,6 +65,23 @@ class StudyRecipe(Section):
     spen: TermTraining = TermTraining()
     nlstruct: NLStructTraining = NLStructTraining()
     gspen: Any
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_graph(cls, entries: Any) -> Any:
+        """Return entries of version 0.1 (graph: inference, sweeps) with a polytope."""
+        if not isinstance(entries, dict) or not isinstance(entries.get("graph"), dict):
+            return entries
+        new, old = dict(entries), {"inference": "exact", "sweeps": 10} | entries["graph"]
+        del new["graph"]
+        sweeps, default = {"max_sweeps": old["sweeps"]}, cls.model_fields["polytope"].default
+        if old["inference"] == "messages":
+            new["polytope"] = {"name": "local", "tolerance": 0.0, "oracle_sweeps": old["sweeps"]} | sweeps
+        elif old["inference"] != "exact":
+            raise ValueError(f"graph.inference: expected 'exact' or 'messages', got {old['inference']!r}")
+        elif default["name"] == "local":
+            new.setdefault("polytope", default | sweeps)
+        return new
 
     @model_validator(mode="after")
     def _check_systems(self) -> StudyRecipe:

@@ -29,7 +29,7 @@ from gspen_ner.components import Section
 from gspen_ner.files import mend_folder, write_folder
 from gspen_ner.graphs import FactorGraph
 from gspen_ner.head import GSPENHead, make_head
-from gspen_ner.polytopes import LocalPolytope, Polytope, Simplex
+from gspen_ner.polytopes import POLYTOPES, Polytope, Simplex
 from gspen_ner.recipe import Inference
 from gspen_ner.scorers.graph import GraphScorer, PairTables
 from gspen_ner.terms import TERMS
@@ -129,10 +129,6 @@ class StudySystems(ABC):
         return PairTables(len(self.graph.edges), self.graph.num_labels)
 
     @abstractmethod
-    def exact(self, batch: int) -> Polytope:
-        """Return the polytope of a batch over nodes and pairs with exact inference."""
-
-    @abstractmethod
     def judge(self, name: str) -> Judge:
         """Return what decides which weights of a system are best on dev."""
 
@@ -210,14 +206,18 @@ class StudySystems(ABC):
         return Simplex(torch.ones(batch, self.graph.num_nodes, dtype=torch.bool))
 
     def over_graph(self, batch: int) -> Polytope:
-        """Return the polytope of a batch over nodes and pairs, by the recipe's kind of inference."""
-        return self.exact(batch) if self.recipe.graph.inference == "exact" else self._by_messages
+        """Return the polytope of a batch over nodes and pairs."""
+        return self.polytope.select(torch.zeros(batch, dtype=torch.long))
 
     @cached_property
-    def _by_messages(self) -> LocalPolytope:
-        sweeps = self.recipe.graph.sweeps
-        graph = self.graph.factors()
-        return LocalPolytope(graph, "unit", max_sweeps=sweeps, tolerance=0.0, oracle_sweeps=sweeps)
+    def polytope(self) -> Polytope:
+        """The recipe's polytope over nodes and pairs, of one example."""
+        return POLYTOPES.make(
+            self.recipe.polytope.model_dump(),
+            graph=self.graph.factors(),
+            counting_numbers="unit",
+            lengths=torch.tensor([self.graph.num_nodes]),
+        )
 
     def make_term(self, name: str, options: Section, inference: Inference, with_edges: bool) -> GSPENHead:
         """Return a new global term, which may read the marginals of pairs, with its inference."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gspen_ner.components import Section
-from recipes.studies.settings import Count, FeatureNetTraining, ScoresRecipe, TermTraining
+from recipes.studies.settings import Count, FeatureNetTraining, ScoresRecipe, TermTraining, polytope_entry
 
 
 class Splits(Section):
@@ -58,5 +58,6 @@ class TaggingRecipe(ScoresRecipe):
 
     task: Literal["tagging"]
     data: Annotated[Matrices | Images | Generated, Field(discriminator="name")]
+    polytope: polytope_entry({"name": "local", "oracle": "cut"})  # type: ignore[valid-type]
     unary: FeatureNetTraining = FeatureNetTraining()
     gspen: TermTraining = TermTraining()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from jaxtyping import Shaped
 from torch import Tensor
 
-from gspen_ner.polytopes import LocalPolytope, Polytope
 from gspen_ner.training import Examples, System, Trained, predictions
 from gspen_ner.training.tensors import Judge
 from recipes.studies.data import StudyData, check_shapes
@@ -45,14 +43,6 @@ class TaggingSystems(StudySystems):
     def __init__(self, recipe: TaggingRecipe, data: StudyData, seed: int, folder: Path) -> None:
         tags = len(data.names)
         super().__init__(recipe, data, Graph(tags, 2, tuple(combinations(range(tags), 2))), seed, folder)
-
-    def exact(self, batch: int) -> Polytope:
-        return self._by_cuts
-
-    @cached_property
-    def _by_cuts(self) -> LocalPolytope:
-        sweeps = self.recipe.graph.sweeps
-        return LocalPolytope(self.graph.factors(), "unit", max_sweeps=sweeps, oracle="cut")
 
     def judge(self, name: str) -> Judge:
         return lambda predicted, labels: -hamming(predicted, labels)

@@ -14,7 +14,7 @@ from gspen_ner.hosts.huggingface.two_stages import with_potentials
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.scorers import Vocabulary
 from gspen_ner.terms import RELATIONS
-from gspen_ner.training.documents import in_order
+from gspen_ner.training.documents import prediction_batches
 from tests.tiny import SENTENCES, make_batch, make_labels, make_model
 
 DOCUMENTS = [sentence.document for sentence in SENTENCES]
@@ -153,8 +153,8 @@ class TestEpochBatches:
 
     def test_prediction_sees_every_row_once(self, groups):
         for batch_size in (1, 8, 1000):
-            assert counted(in_order(groups, LENGTHS, batch_size)) == Counter(range(len(LENGTHS)))
-        assert in_order(None if groups is None else [], [], 8) == []
+            assert counted(prediction_batches(groups, LENGTHS, batch_size)) == Counter(range(len(LENGTHS)))
+        assert prediction_batches(None if groups is None else [], [], 8) == []
 
 
 def test_documents_are_never_split():
@@ -165,7 +165,7 @@ def test_documents_are_never_split():
             batches.set_epoch(epoch)
             found = [{groups[row] for row in batch} for batch in batches]
             assert sum(map(len, found)) == len(set(groups))
-        found = [{groups[row] for row in batch} for batch in in_order(groups, LENGTHS, 8)]
+        found = [{groups[row] for row in batch} for batch in prediction_batches(groups, LENGTHS, 8)]
         assert sum(map(len, found)) == len(set(groups))
 
 
@@ -181,7 +181,7 @@ def test_sentences_of_similar_length_share_a_batch():
 
     plain = [list(range(start, min(start + 8, len(LENGTHS)))) for start in range(0, len(LENGTHS), 8)]
     assert padding(EpochBatches(None, LENGTHS, 8)) < padding(plain) / 3
-    assert padding(in_order(None, LENGTHS, 8)) <= padding(EpochBatches(None, LENGTHS, 8))
+    assert padding(prediction_batches(None, LENGTHS, 8)) <= padding(EpochBatches(None, LENGTHS, 8))
 
 
 class Counted:

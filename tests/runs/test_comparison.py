@@ -117,7 +117,7 @@ def test_other_test_data_is_refused(runs, tmp_path):
     other = copied(runs[3], tmp_path)
     found = SplitEntities.load(other, "test")
     SplitEntities([[Span(0, 1, "PER")] for _ in found.gold], found.base, None).save(other, "test")
-    with pytest.raises(ValueError, match="tested on other data"):
+    with pytest.raises(ValueError, match="expected the same test data"):
         compare_runs([runs[0], other])
 
 

@@ -17,7 +17,7 @@ from flair.trainers.plugins import TrainerPlugin, TrainingInterrupt
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from gspen_ner.hosts.flair.sentences import document_numbers
-from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.documents import balanced_batches, rows_of_documents
 from gspen_ner.training.stages import write_history
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class DocumentBatches(TrainerPlugin):
         if not self.batches:
             documents = rows_of_documents(document_numbers(self.sentences))
             self.chance.shuffle(order := list(range(len(documents))))
-            dealt = deal(documents, order, kw["total_number_of_batches"])
+            dealt = balanced_batches(documents, order, kw["total_number_of_batches"])
             self.batches = [[self.sentences[row] for row in rows] for rows in dealt]
         batch[:] = self.batches[batch_no]
 

@@ -18,7 +18,7 @@ from gspen_ner.decode import ScoredSpan
 from gspen_ner.labels import Span, spans_of_tags
 from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
 from gspen_ner.terms import Context, match_mentions
-from gspen_ner.training.documents import in_order
+from gspen_ner.training.documents import prediction_batches
 
 TAG_TYPE = "ner"
 
@@ -114,5 +114,5 @@ def batches_of(sentences: Sequence[Sentence], size: int, by_document: bool) -> l
         by_document: whether the sentences of a document stay together.
     """
     documents = document_numbers(sentences) if by_document else None
-    batches = in_order(documents, [len(sentence) for sentence in sentences], size)
+    batches = prediction_batches(documents, [len(sentence) for sentence in sentences], size)
     return [[sentences[row] for row in rows] for rows in batches]

@@ -35,7 +35,7 @@ from gspen_ner.hosts.flair.sentences import document_numbers
 from gspen_ner.hosts.flair.tagger import GSPENTagger, Term
 from gspen_ner.hosts.loading import FLAIR_FILE
 from gspen_ner.terms import DocumentConsistency
-from gspen_ner.training.documents import in_order
+from gspen_ner.training.documents import prediction_batches
 from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
 from gspen_ner.training.stages import TERM_INFERENCE, scoring
 
@@ -183,7 +183,7 @@ class FlairHost:
         with scoring(base, draw):
             if draw is not None:
                 SequenceTagger.train(base, True)  # dropout of a frozen base model too
-            for numbers in in_order(None, lengths, SCORING_BATCH, longest_first=True):
+            for numbers in prediction_batches(None, lengths, SCORING_BATCH, longest_first=True):
                 batch = [sentences[number] for number in numbers]
                 scores += split(batch, *view.score(base, batch))
                 store_embeddings(batch, "none")

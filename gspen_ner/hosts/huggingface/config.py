@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from gspen_ner.decode import Decoder
-from gspen_ner.labels import Labels, Scheme
+from gspen_ner.decode import DECODER, Decoder
+from gspen_ner.labels import SCHEME, Labels, Scheme
+from gspen_ner.training.system import SystemName
 
 LAYOUT = 1
 """Format version of config.json; increment on incompatible changes."""
-System = Literal["unary", "struct", "spen", "gspen"]
 Terms = Sequence[str | Mapping[str, Any]]
 """Global terms, by name or as entries with options, such as `{"name": "convolution", "width": 3}`."""
 
@@ -55,22 +55,22 @@ class GSPENConfig(PretrainedConfig):
     def __init__(
         self,
         chain_labels: Sequence[str] = (),
-        scheme: Scheme = "BIOES",
-        system: System = "struct",
+        scheme: Scheme = SCHEME,
+        system: SystemName = "struct",
         scorer: dict[str, Any] | None = None,
         encoder: dict[str, Any] | None = None,
         terms: list[dict[str, Any]] | None = None,
         inference: dict[str, Any] | None = None,
-        decoder: Decoder = "viterbi",
+        decoder: Decoder = DECODER,
         results: dict[str, Any] | None = None,
         layout: int = LAYOUT,
         **kwargs: Any,
     ) -> None:
-        for name, value, known in (("system", system, System), ("decoder", decoder, Decoder)):
+        for name, value, known in (("system", system, SystemName), ("decoder", decoder, Decoder)):
             if value not in get_args(known):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
         self.decoder: Decoder = decoder
-        self.system: System = system
+        self.system: SystemName = system
         self.chain_labels, self.scheme = list(chain_labels), scheme
         self.scorer, self.encoder, self.layout = scorer or {}, encoder, layout
         self.terms, self.inference, self.results = terms or [], inference or {}, results or {}

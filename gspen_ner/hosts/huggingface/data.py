@@ -21,7 +21,7 @@ from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
 from gspen_ner.hosts.huggingface.pieces import IGNORED, Reader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers
-from gspen_ner.training.documents import deal, rows_of_documents
+from gspen_ner.training.documents import balanced_batches, rows_of_documents
 from gspen_ner.training.stages import version_at
 
 
@@ -224,5 +224,5 @@ class EpochBatches(Sampler[list[int]]):
     def _grouped(self, chance: random.Random, together: list[list[int]]) -> list[list[list[int]]]:
         """Return batches of whole documents in random order."""
         order = chance.sample(range(len(together)), len(together))
-        shares = deal(together, order, len(self) * self.world)
+        shares = balanced_batches(together, order, len(self) * self.world)
         return [shares[start : start + self.world] for start in range(0, len(shares), self.world)]

@@ -11,7 +11,7 @@ from transformers import Trainer
 
 from gspen_ner.hosts.huggingface.data import EpochBatches, check_has_documents, lengths_of
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.training.documents import fill, in_order, rows_of_documents
+from gspen_ner.training.documents import batches_of_documents, prediction_batches, rows_of_documents
 
 
 class EpochLoader(DataLoader):
@@ -73,7 +73,9 @@ class DocumentTrainer(Trainer):
         if isinstance(dataset, str) and isinstance(self.eval_dataset, dict):
             dataset = self.eval_dataset[dataset]
         documents, lengths = self._rows(dataset, len(dataset))
-        return self._loader(dataset, in_order(documents, lengths, self.args.per_device_eval_batch_size))
+        return self._loader(
+            dataset, prediction_batches(documents, lengths, self.args.per_device_eval_batch_size)
+        )
 
     def get_test_dataloader(self, test_dataset: Any) -> DataLoader:
         """Return the batches of a prediction, whose outputs come in the order of the rows."""
@@ -81,7 +83,9 @@ class DocumentTrainer(Trainer):
         together = rows_of_documents(range(len(lengths)) if documents is None else documents)
         if [row for rows in together for row in rows] != list(range(len(lengths))):
             raise ValueError("the sentences of a document must follow each other; sort the data by document")
-        return self._loader(test_dataset, fill(together, lengths, self.args.per_device_eval_batch_size))
+        return self._loader(
+            test_dataset, batches_of_documents(together, lengths, self.args.per_device_eval_batch_size)
+        )
 
     def _loader(self, dataset: datasets.Dataset, batches: list[list[int]]) -> DataLoader:
         if self.args.world_size > 1:

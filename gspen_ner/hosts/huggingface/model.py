@@ -29,7 +29,7 @@ from gspen_ner.hosts.huggingface.encoder import PieceScorer, Pretrained, load_cl
 from gspen_ner.hosts.huggingface.folder_checks import check_folder, refuse_larger, size_limit
 from gspen_ner.hosts.huggingface.model_card import model_card
 from gspen_ner.hosts.huggingface.pieces import HUB_OPTIONS, PieceLayout, Reader, WordReader, load_reader
-from gspen_ner.labels import Scheme
+from gspen_ner.labels import SCHEME, Scheme
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain, Polytope, Simplex
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary
@@ -250,7 +250,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         name: str | Path,
         labels: Sequence[str],
         *,
-        scheme: Scheme = "BIOES",
+        scheme: Scheme = SCHEME,
         transitions: bool = True,
         terms: Terms = (),
         inference: Mapping[str, Any] | None = None,
@@ -326,7 +326,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         vocabulary: Vocabulary,
         labels: Sequence[str],
         *,
-        scheme: Scheme = "BIOES",
+        scheme: Scheme = SCHEME,
         terms: Terms = (),
         inference: Mapping[str, Any] | None = None,
         **options: Any,

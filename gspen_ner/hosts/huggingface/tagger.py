@@ -15,7 +15,7 @@ from gspen_ner.hosts.huggingface.processes import to_device
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
 from gspen_ner.ner.predictions import ChainScores, Prediction, SentenceTagger, predict_all, watched
-from gspen_ner.training.documents import in_order
+from gspen_ner.training.documents import prediction_batches
 
 BATCH_SIZE = 64
 
@@ -105,7 +105,7 @@ class Tagger(SentenceTagger):
     ) -> Iterator[ChainScores]:
         """Infer batch by batch, whole documents together if the term needs them."""
         collate, device = Collator.of(self.model), self.model.device
-        for batch in in_order(documents if self.couples_documents else None, lengths, BATCH_SIZE):
+        for batch in prediction_batches(documents if self.couples_documents else None, lengths, BATCH_SIZE):
             rows = [row for row in batch if lengths[row]]
             if rows:
                 inputs = {name: value.to(device) for name, value in collate(entries(rows)).items()}

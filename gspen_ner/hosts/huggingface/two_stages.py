@@ -32,7 +32,7 @@ from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.recipe import TermTraining, Training, TransformerRecipe, load_recipe
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary
-from gspen_ner.training.documents import in_order
+from gspen_ner.training.documents import prediction_batches
 from gspen_ner.training.score_sources import DEFAULT_SCORES, ScoreSource
 from gspen_ner.training.stages import TERM_INFERENCE, needs_make_base, scoring
 
@@ -308,7 +308,7 @@ def _scores_of(model: Model, columns: Sequence[str], table: dict[str, list[Any]]
     lengths = [len(row["tokens"]) for row in rows]
     collate, scorer = Collator.of(model), model.scorer
     scores: dict[str, list[Any]] = {name: [None] * len(rows) for name in columns}
-    for numbers in in_order(None, lengths, SCORING_BATCH):
+    for numbers in prediction_batches(None, lengths, SCORING_BATCH):
         batch = collate([rows[number] for number in numbers])
         inputs = {name: batch[name].to(model.device) for name in scorer.inputs if name in batch}
         potentials, _ = scorer(**inputs)

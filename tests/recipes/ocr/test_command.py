@@ -197,6 +197,7 @@ def test_interrupted_it_shows_how_to_resume(letters, tmp_path, monkeypatch):
         ("gspen.hiden=[3]", "gspen.hiden: unknown key; did you mean gspen.hidden?"),
         ("systems=[crf]", "systems.0"),
         ("graph.inference=guess", "graph.inference"),
+        ("polytope.name=guess", "polytope: unknown name 'guess'; expected 'chain', 'local', 'tree'"),
         ("seeds=[]", "seeds"),
         ("seeds=[1,1]", "seeds: expected different entries, got [1, 1]"),
         ("gspen.inference.solver.name=saddle_point", "saddle_point is for nlstruct only"),

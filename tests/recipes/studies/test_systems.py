@@ -6,11 +6,13 @@ from torch import nn
 
 from gspen_ner.polytopes import Simplex
 from gspen_ner.scorers.graph import GraphScorer
-from gspen_ner.training import System
+from gspen_ner.training import System, TensorTraining
+from recipes.multilabel.settings import MultilabelRecipe
 from recipes.ocr.letter_net import LetterNet
 from recipes.studies.feature_net import FeatureNet, PairNet
-from recipes.studies.settings import FeatureNetTraining, TermTraining, options_for
+from recipes.studies.settings import FeatureNetTraining, StructTraining, TermTraining, options_for
 from recipes.studies.systems import UnarySystem
+from recipes.tagging.settings import TaggingRecipe
 
 
 def over_nodes(batch):
@@ -56,5 +58,26 @@ def test_settings_hold_the_options_of_networks_with_their_defaults():
         "hidden": 7, "input_dropout": 0.5, "hidden_dropout": 0.5, "flips": 0.0,
     }  # fmt: skip
     assert set(TermTraining.model_fields) >= {"hidden", "read_potentials", "learning_rate", "inference"}
+    assert StructTraining.model_fields.keys() - TensorTraining.model_fields.keys() == {"temperature", "cost"}
+    assert (StructTraining().temperature, StructTraining().cost) == (1.0, 1.0)
     with pytest.raises(ValueError, match="hidden_dropout"):
         FeatureNetTraining(hidden_dropout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("graph", "polytope"),
+    [
+        ({"inference": "exact", "sweeps": 100}, {"name": "local", "oracle": "cut", "max_sweeps": 100}),
+        (
+            {"inference": "messages", "sweeps": 100},
+            {"name": "local", "tolerance": 0.0, "max_sweeps": 100, "oracle_sweeps": 100},
+        ),
+    ],
+)
+def test_old_entries_of_inference_are_read_as_polytopes(graph, polytope):
+    data = {"task": "tagging", "data": {"name": "generated"}}
+    assert TaggingRecipe(**data, graph=graph) == TaggingRecipe(**data, polytope=polytope)
+    recipe = MultilabelRecipe(task="multilabel", data={"format": "generated"}, graph={"inference": "exact"})
+    assert recipe.polytope.name == "tree"
+    with pytest.raises(ValueError, match="chain"):
+        MultilabelRecipe(task="multilabel", data={"format": "generated"}, polytope={"name": "chain"})
