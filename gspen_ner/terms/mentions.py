@@ -9,8 +9,13 @@
     shape                       have the same shape
 
 These relate tokens with an upper-case letter, and so nothing where names are written small or the script has
-no case. `content_word`, `content_word_and_next` and `previous_and_content_word` relate all content words:
-tokens with an upper-case letter, with letters of a script without case, or with at least three letters.
+no case. The following relate all content words: tokens with an upper-case letter, with letters of a script
+without case, or with at least three letters.
+
+    content_word, content_word_and_next, previous_and_content_word: as above
+    stem                        begin with the same five letters ("tumour" and "tumours")
+    abbreviation                are an abbreviation that the document explains, or a word of its long form:
+                                "chronic kidney disease (CKD)"
 
 The shape of a word is "Xx" if some letters are upper case, "XX" if all are, and otherwise the word itself,
 with each number replaced by 0.
@@ -19,17 +24,34 @@ with each number replaced by 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 _MARGIN = 2  # number of empty shapes before and after a sentence
-Key = Callable[[Sequence[str], Sequence[str], int], Hashable]
-"""From lower-case words, shapes with a margin, and a position, to the value that related tokens share."""
+_STEM = 5  # number of letters
+
+
+class _Sentence(NamedTuple):
+    """What relations know of a sentence."""
+
+    words: list[str]
+    """Its tokens in lower case."""
+    shapes: list[str]
+    """Shapes of its tokens, with a margin."""
+    long_forms: Mapping[int, str]
+    """For each token of a long form, the abbreviation of it."""
+    abbreviations: set[str]
+    """The abbreviations that the document defines."""
+
+
+Key = Callable[[_Sentence, int], Hashable]
+"""From a sentence and a position in it to the value that related tokens share; None if there is none."""
 
 
 def is_capitalised(token: str) -> bool:
@@ -49,20 +71,29 @@ def is_content(token: str) -> bool:
     return is_capitalised(token) or letters >= 3 or (letters > 0 and token == token.upper())
 
 
-def _word(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
-    return words[at]
+def _word(sentence: _Sentence, at: int) -> Hashable:
+    return sentence.words[at]
 
 
-def _word_and_next(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
-    return tuple(words[at : at + 2]) if at + 1 < len(words) else None
+def _word_and_next(sentence: _Sentence, at: int) -> Hashable:
+    return tuple(sentence.words[at : at + 2]) if at + 1 < len(sentence.words) else None
 
 
-def _previous_and_word(words: Sequence[str], shapes: Sequence[str], at: int) -> Hashable:
-    return tuple(words[at - 1 : at + 1]) if at else None
+def _previous_and_word(sentence: _Sentence, at: int) -> Hashable:
+    return tuple(sentence.words[at - 1 : at + 1]) if at else None
+
+
+def _stem(sentence: _Sentence, at: int) -> Hashable:
+    return sentence.words[at][:_STEM]
+
+
+def _abbreviation(sentence: _Sentence, at: int) -> Hashable:
+    word = sentence.words[at]
+    return sentence.long_forms.get(at, word if word in sentence.abbreviations else None)
 
 
 def _shapes_around(margin: int) -> Key:
-    return lambda words, shapes, at: tuple(shapes[at + _MARGIN - margin : at + _MARGIN + margin + 1])
+    return lambda sentence, at: tuple(sentence.shapes[at + _MARGIN - margin : at + _MARGIN + margin + 1])
 
 
 RELATIONS: dict[str, tuple[Key, Callable[[str], bool]]] = {
@@ -75,6 +106,8 @@ RELATIONS: dict[str, tuple[Key, Callable[[str], bool]]] = {
     "content_word": (_word, is_content),
     "content_word_and_next": (_word_and_next, is_content),
     "previous_and_content_word": (_previous_and_word, is_content),
+    "stem": (_stem, is_content),
+    "abbreviation": (_abbreviation, is_content),
 }
 """For each relation, the value that related tokens share, and which tokens it relates."""
 DEFAULT_RELATIONS = ("word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape")
@@ -109,24 +142,62 @@ def mention_numbers(
             f"documents must have a number for each of {len(sentences)} sentences, got {len(documents)}"
         )
     known: dict[str, dict[Hashable, int]] = {name: {} for name in RELATIONS}
+    numbers_of_documents = list(map(int, documents))
+    abbreviations: defaultdict[int, set[str]] = defaultdict(set)
+    read = []
+    for tokens, document in zip(sentences, numbers_of_documents, strict=True):
+        words = [token.lower() for token in tokens]
+        shapes = [""] * _MARGIN + [shape_of(token) for token in tokens] + [""] * _MARGIN
+        long_forms = find_long_forms(tokens)
+        abbreviations[document].update(long_forms.values())
+        read.append(_Sentence(words, shapes, long_forms, abbreviations[document]))
 
     def number(name: str, document: int, shared: Hashable) -> int:
         return -1 if shared is None else known[name].setdefault((document, shared), len(known[name]))
 
     result = []
-    for tokens, document in zip(sentences, map(int, documents), strict=True):
-        words = [token.lower() for token in tokens]
-        shapes = [""] * _MARGIN + [shape_of(token) for token in tokens] + [""] * _MARGIN
+    for tokens, sentence, document in zip(sentences, read, numbers_of_documents, strict=True):
         numbers = [(-1,) * len(RELATIONS)] * len(tokens)
         for at, token in enumerate(tokens):
             if is_content(token):
                 shared = (
-                    (name, key(words, shapes, at) if relates(token) else None)
+                    (name, key(sentence, at) if relates(token) else None)
                     for name, (key, relates) in RELATIONS.items()
                 )
                 numbers[at] = tuple(number(name, document, value) for name, value in shared)
         result.append(numbers)
     return result
+
+
+def find_long_forms(tokens: Sequence[str]) -> dict[int, str]:
+    """Return the positions of words that are abbreviated in parentheses behind them, and the abbreviation.
+
+    The letters of the abbreviation are looked for in the words before it, from right to left; the first of
+    them has to begin a word (Schwartz and Hearst, 2003).
+
+    Example:
+        >>> find_long_forms("chronic Kidney Disease ( KD )".split())
+        {1: 'kd', 2: 'kd'}
+    """
+    long_forms = {}
+    for at in range(1, len(tokens) - 2):
+        short = tokens[at + 1].lower()
+        letters = [letter for letter in short if letter.isalnum()]
+        if tokens[at] != "(" or not is_capitalised(tokens[at + 1]) or not 2 <= len(letters) <= 10:
+            continue
+        start = max(0, at - min(len(letters) + 5, 2 * len(letters)))
+        text = " ".join(tokens[start:at]).lower()
+        end = len(text)
+        for rank in range(len(letters) - 1, -1, -1):
+            pattern = (r"(?<!\w)" if rank == 0 else "") + re.escape(letters[rank])
+            starts = [match.start() for match in re.finditer(pattern, text[:end])]
+            if not starts:
+                break
+            end = starts[-1]
+        else:
+            first = start + text[:end].count(" ")
+            long_forms |= {position: short for position in range(first, at) if is_content(tokens[position])}
+    return long_forms
 
 
 @lru_cache(maxsize=100_000)

@@ -10,7 +10,7 @@ import torch
 from gspen_ner import Context, DocumentConsistency, Parts, match_mentions
 from gspen_ner.terms import RELATIONS
 from gspen_ner.terms.document import pair_classes
-from gspen_ner.terms.mentions import Relation
+from gspen_ner.terms.mentions import Relation, find_long_forms
 from tests.terms.batches import awake, make_batch, make_documents
 
 
@@ -186,7 +186,7 @@ def test_words_with_a_capital_are_related_by_default():
     [
         ([], r"at least one relation, each once, got \[\]"),
         (["word", "word"], "at least one relation, each once, got .*'word', 'word'"),
-        (["words"], 'relations must be "word", .* or "previous_and_content_word", got \'words\''),
+        (["words"], 'relations must be "word", .* or "abbreviation", got \'words\''),
     ],
 )
 def test_bad_relations_are_refused(relations, message):
@@ -247,6 +247,38 @@ def test_content_words_are_matched_also_without_an_upper_case_letter():
 def test_scripts_without_case(word):
     assert tied("content_word", [[word, "1"], ["1", word]]) == [[(0, 0), (1, 1)]]
     assert tied("word", [[word], [word]]) == []
+
+
+def test_words_with_the_same_stem():
+    sentences = [["Tumours", "of", "the", "liver"], ["tumour", "livers", "live"]]
+    assert tied("stem", sentences) == [[(0, 0), (1, 0)], [(0, 3), (1, 1)]]
+
+
+def test_an_abbreviation_and_its_long_form():
+    sentences = [
+        ["chronic", "kidney", "disease", "(", "CKD", ")"],
+        ["CKD", "is", "a", "disease"],
+        ["ckd", "kidney"],
+    ]
+    assert tied("abbreviation", sentences) == [[(0, 0), (0, 1), (0, 2), (0, 4), (1, 0), (2, 0)]]
+    assert tied("abbreviation", sentences, [0, 1, 2]) == [[(0, 0), (0, 1), (0, 2), (0, 4)]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("acute heart failure ( AHF )", {0: "ahf", 1: "ahf", 2: "ahf"}),
+        ("the heart rate ( HR ) rose", {1: "hr", 2: "hr"}),
+        ("acetaminophen ( APAP )", {}),  # the letters have to occur in their order
+        ("bright failure ( GF )", {}),  # the first letter has to begin a word
+        ("inhibition of uptake ( IU )", {0: "iu", 2: "iu"}),  # "of" is no content word
+        ("a long way ( see below )", {}),
+        ("( CKD )", {}),
+        ("chronic disease ( CD", {}),
+    ],
+)
+def test_long_forms(text, expected):
+    assert find_long_forms(text.split()) == expected
 
 
 def test_words_with_the_same_neighbour():
