@@ -529,7 +529,7 @@ def test_the_wheel_works_outside_a_clone(tmp_path):
     where = python("-c", "import gspen_ner; print(gspen_ner.__file__)", path=installed)
     assert Path(where.strip()).is_relative_to(installed)
     assert "quickstart" in python("-m", "gspen_ner.cli", "recipes", path=installed)
-    assert (installed / "gspen_ner" / "report" / "ner" / "template" / "page.html").is_file()
+    assert (installed / "gspen_ner" / "report" / "template" / "page.html").is_file()
     tiny = (
         "data.train=newswire:6:1", "data.dev=newswire:2:2", "data.test=newswire:2:3", "scorer.word_size=12",
         "scorer.hidden=16", "scorer.projection=16", "base_training.epochs=1", "term_training.epochs=1",
