@@ -7,6 +7,7 @@ upgrades its base tagger on a `ColumnCorpus` that Flair reads from the same file
 strict seqeval F1 on the test data of the base tagger, the recipe's tagger and the upgraded tagger.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from flair.models import SequenceTagger
 from gspen_ner.hosts.flair import GSPENTagger, train_term
 from gspen_ner.recipe import FlairRecipe, expand, load_recipe
 from gspen_ner.solvers import SOLVERS
+from gspen_ner.terms import TERMS
 from gspen_ner.training import SCORE_SOURCES
 
 
@@ -39,10 +41,12 @@ def main(
     )
     base = SequenceTagger.load(run / "base" / "best" / "model.pt")
     inference = recipe.inference.model_dump()
+    (term,) = (entry.model_dump() for entry in recipe.terms)
     upgraded = train_term(
         base,
         corpus,
         output,
+        term=partial(TERMS.classes[term.pop("name")], **term),
         scores=SCORE_SOURCES.make(recipe.term_training.scores.model_dump()),
         base_training=recipe.base_training,
         training=recipe.term_training,

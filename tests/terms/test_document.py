@@ -158,7 +158,7 @@ class TestSharedMatrices:
 
     def test_there_are_25_numbers_whatever_the_types(self):
         for labels in (["O", "B-A", "I-A"], LABELS):
-            assert DocumentConsistency(labels, matrices="shared").agreement.shape == (6, 25)
+            assert DocumentConsistency(labels, matrices="shared").agreement.shape == (8, 25)
 
     def test_other_names_of_types_change_nothing(self):
         renamed = [name.replace("PER", "Chemical").replace("LOC", "Disease") for name in LABELS]
@@ -177,8 +177,12 @@ class TestSharedMatrices:
             DocumentConsistency(3, matrices="shared")
 
 
-def test_words_with_a_capital_are_related_by_default():
-    assert DocumentConsistency(3).relations == tuple(RELATIONS)[:6]
+@pytest.mark.parametrize("words", [["aspirin", "helps"], ["Aspirin", "helps"], ["東京", "1"]])
+def test_the_default_relates_words_in_any_case_and_script(words):
+    mentions = match_mentions([words, words], [0, 0])
+    default = [list(RELATIONS).index(name) for name in DocumentConsistency(3).relations]
+    assert (mentions[0, 0, default] >= 0).any()
+    assert mentions[0, 0, default].equal(mentions[1, 0, default])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import pad, softplus
 
 from gspen_ner import Chain, Context, Convolution, DocumentConsistency, PaddedMLP, Parts
-from gspen_ner.terms import Sharpness, TermSum
+from gspen_ner.terms import RELATIONS, Sharpness, TermSum
 from gspen_ner.terms.term import GlobalTerm, select_noise
 from tests.terms.batches import LENGTHS, awake, make_batch, make_documents
 
@@ -234,7 +234,7 @@ def test_an_mlp_for_another_number_of_labels_is_refused():
 )
 def test_a_new_term_scores_exactly_zero(term):
     potentials, marginals, context = make_batch()
-    context = Context(context.mask, torch.zeros(5).long(), torch.zeros(5, 7, 6).long())
+    context = Context(context.mask, torch.zeros(5).long(), torch.zeros(5, 7, len(RELATIONS)).long())
     noise = term.double().draw_noise(potentials, context)
     scores = term(potentials, marginals, context, noise)
     assert scores.tolist() == [0.0] * 5
