@@ -189,7 +189,7 @@ def find_long_forms(tokens: Sequence[str]) -> dict[int, str]:
         >>> find_long_forms("chronic Kidney Disease ( KD )".split())
         {1: 'kd', 2: 'kd'}
     """
-    long_forms = {}
+    long_forms: dict[int, str] = {}
     for at in range(1, len(tokens) - 2):
         short = tokens[at + 1].lower()
         letters = [letter for letter in short if letter.isalnum()]

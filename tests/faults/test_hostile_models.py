@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gspen_ner.hosts.huggingface import GSPENForTokenClassification, Tagger
+from gspen_ner.hosts.huggingface.config import LAYOUT
 from gspen_ner.hosts.huggingface.model import load_model
 from tests.tiny import gspen_ner, make_model
 from tests.tiny_transformer import NAMES, save_encoder
@@ -77,7 +78,7 @@ def refused(folder, message):
 
 
 def test_sound_folders_are_read(words, pieces):
-    assert load_model(words).config.layout == 1
+    assert load_model(words).config.layout == LAYOUT
     assert load_model(pieces).reader is not None
 
 
@@ -113,7 +114,7 @@ def test_a_file_that_was_cut_off(name, part, pieces):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"layout": 2}, "newer version of gspen_ner: layout 2"),
+        ({"layout": 3}, "newer version of gspen_ner: layout 3"),
         ({"layout": "x"}, "newer version"),
         ({"chain_labels": [], "labels": ["O"]}, "older version of gspen_ner"),
         ({"model_type": "bert"}, "expected a model of type gspen_ner, got 'bert'"),

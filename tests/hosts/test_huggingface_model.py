@@ -163,18 +163,28 @@ def test_a_configuration_says_what_is_wrong_with_it():
 
 @pytest.mark.parametrize("system", ["spen", "gspen"])
 def test_the_configuration_holds_all_options_of_the_head(system, tmp_path):
-    """A later change of a default does not change saved models; older files name given options only."""
+    """A later change of a default does not change saved models."""
     model = stir(make_model(system))
     written = model.head.configuration()
     assert len(written["terms"][0]) > 1
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert {"terms": config["terms"], "inference": config["inference"]} == written
-    old = config | {"terms": [{"name": "document"}], "inference": {"max_steps": 5}}
+
+
+def test_files_of_layout_1_have_the_default_relations_of_their_time(tmp_path):
+    """They name given options only."""
+    relations = ["word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape"]
+    model = make_model("struct").with_terms([{"name": "document", "relations": relations}], {"max_steps": 5})
+    stir(model).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    old = config | {"layout": 1, "terms": [{"name": "document"}], "inference": {"max_steps": 5}}
     (tmp_path / "config.json").write_text(json.dumps(old))
     loaded = load_model(tmp_path)
-    assert loaded.head.configuration() == written
+    assert loaded.head.configuration() == model.head.configuration()
     assert same_weights(loaded.state_dict(), model.state_dict())
+    loaded.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["layout"] == config["layout"] == 2
 
 
 def test_a_model_without_a_reader_says_so():

@@ -19,8 +19,10 @@ from gspen_ner.decode import DECODER, Decoder
 from gspen_ner.labels import SCHEME, Labels, Scheme
 from gspen_ner.training.system import SystemName
 
-LAYOUT = 1
+LAYOUT = 2
 """Format version of config.json; increment on incompatible changes."""
+RELATIONS_OF_LAYOUT_1 = ["word", "word_and_next", "previous_and_word", "slot", "wide_slot", "shape"]
+"""The relations of a document term whose entry names none; files of layout 1 leave out defaults."""
 Terms = Sequence[str | Mapping[str, Any]]
 """Global terms, by name or as entries with options, such as `{"name": "convolution", "width": 3}`."""
 
@@ -74,6 +76,9 @@ class GSPENConfig(PretrainedConfig):
         self.chain_labels, self.scheme = list(chain_labels), scheme
         self.scorer, self.encoder, self.layout = scorer or {}, encoder, layout
         self.terms, self.inference, self.results = terms or [], inference or {}, results or {}
+        if layout == 1:
+            self.terms = [_entry_of_layout_1(entry) for entry in self.terms]
+            self.layout = LAYOUT
         if chain_labels:
             given = kwargs.pop("id2label", None)
             ordered = None if given is None else [given[key] for key in sorted(given, key=int)]
@@ -131,6 +136,11 @@ class GSPENConfig(PretrainedConfig):
         """Return the labels as `id2label` has them."""
         names = self.id2label or {}
         return BioView(self.labels(), [names[number] for number in range(self.num_labels)])
+
+
+def _entry_of_layout_1(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of a term with the default relations of its time."""
+    return {"relations": RELATIONS_OF_LAYOUT_1} | entry if entry.get("name") == "document" else entry
 
 
 def chain_labels(names: Sequence[str], scheme: Scheme) -> Labels:
