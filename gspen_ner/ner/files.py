@@ -175,6 +175,9 @@ def column_sentences(
             document += bool(columns)
             continue
         width = width or len(columns)
+        if len(columns) > width and "\t" in line:  # between tabs, a token may contain spaces
+            by_tabs = re.findall(r"[^\t]*[^ \t][^\t]*", line)
+            columns = [column.strip(" ") for column in by_tabs] if len(by_tabs) == width else columns
         minimum = 1 if tag_column is None else 2
         if len(columns) != width or width < minimum:
             raise ValueError(

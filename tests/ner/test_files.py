@@ -276,6 +276,11 @@ def test_half_a_character_is_refused(tmp_path):
         read_tagged_file(file)
 
 
+def test_tokens_between_tabs_may_contain_spaces(tmp_path):
+    file = write(tmp_path, "for\tO\n14 hours\tO\n Jane Roe \tB-PER\n")
+    assert read_tagged_file(file).sentences[0].tokens == ("for", "14 hours", "Jane Roe")
+
+
 def test_documents_are_seen_whatever_the_order_of_columns(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("O -DOCSTART-\n\nB-X a\n\nO b\n\nO -DOCSTART-\n\nO c\n")
