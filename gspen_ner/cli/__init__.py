@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from gspen_ner.cli.shared import clear_errors, console
 
 COMMANDS = (
-    *("train", "evaluate", "compare", "report", "predict", "tag", "serve", "rank"),
+    *("train", "upgrade", "evaluate", "compare", "report", "predict", "tag", "serve", "rank"),
     *("recipes", "doctor", "data"),
 )
 

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
+from safetensors import safe_open
 from torch import Tensor, nn
 
 from gspen_ner.parts import Parts
@@ -37,6 +39,7 @@ class DocumentConsistency(GlobalTerm):
         labels: names of the labels of each node; for free matrices their number is enough.
         relations: relations between tokens of a document, each with its own weights; see `RELATIONS`.
         matrices: free weights of each pair of labels, or shared ones, which know no types.
+        start: first weights: zero, or pretrained ones, which need BIOES labels; see `pretrained_weights`.
 
     Example:
         >>> from gspen_ner import match_mentions
@@ -52,18 +55,27 @@ class DocumentConsistency(GlobalTerm):
         labels: Sequence[str] | int,
         relations: Sequence[Relation] = DEFAULT_RELATIONS,  # type: ignore[valid-type]
         matrices: Literal["free", "shared"] = "free",
+        start: Literal["zero", "pretrained"] = "zero",
     ) -> None:
         super().__init__()
         self.relations = tuple(relations)
-        count = labels if isinstance(labels, int) else len(labels)
         self.shared_by: list[list[int]] | None = None
-        size: tuple[int, ...] = (count, count)
-        if matrices == "shared":
-            if isinstance(labels, int):
-                raise ValueError(f"shared matrices need the names of the labels, got their number, {labels}")
-            self.shared_by, size = pair_classes(labels), (NUM_PAIR_CLASSES,)
-        self.agreement = nn.Parameter(torch.zeros(len(self.relations), *size))
-        self.support = nn.Parameter(torch.zeros(len(self.relations), *size))
+        if isinstance(labels, int):
+            for option in (matrices, start):
+                if option not in ("free", "zero"):
+                    raise ValueError(f"{option} matrices need the names of the labels, got {labels}")
+            weights = torch.zeros(2, len(self.relations), labels, labels)
+        else:
+            classes = pair_classes(labels)
+            if start == "pretrained":
+                weights = pretrained_weights(self.relations, labels)
+            else:
+                weights = torch.zeros(2, len(self.relations), NUM_PAIR_CLASSES)
+            if matrices == "shared":
+                self.shared_by = classes
+            else:
+                weights = by_pairs(weights, classes)
+        self.agreement, self.support = (nn.Parameter(part.clone()) for part in weights)
 
     @staticmethod
     def check_options(options: Mapping[str, Any]) -> None:
@@ -113,8 +125,7 @@ class DocumentConsistency(GlobalTerm):
         """Return the symmetric matrices of weights."""
         if self.shared_by is None:
             return 0.5 * (weights + weights.mT)
-        classes = torch.tensor(self.shared_by, device=weights.device)
-        return nn.functional.pad(weights, (0, 1))[:, classes]  # 0 for labels that are no tags
+        return by_pairs(weights, self.shared_by)
 
     def _memberships(self, context: Context) -> _Memberships:
         if context.mentions is None:
@@ -168,3 +179,35 @@ def pair_classes(labels: Sequence[str]) -> list[list[int]]:
         return numbers.get(pair, NUM_PAIR_CLASSES) if is_tag else NUM_PAIR_CLASSES
 
     return [[number(one, other) for other in labels] for one in labels]
+
+
+def by_pairs(weights: Float[Tensor, "*R C"], classes: list[list[int]]) -> Float[Tensor, "*R L L"]:
+    """Return the weight of each pair of labels, given those of the classes of pairs; 0 without a class."""
+    return nn.functional.pad(weights, (0, 1))[..., torch.tensor(classes, device=weights.device)]
+
+
+PRETRAINED_FILE = Path(__file__).with_suffix(".safetensors")
+"""Shared weights of some relations, learned on the corpora that its metadata names."""
+
+
+def pretrained_relations(file: Path = PRETRAINED_FILE) -> list[str]:
+    """Return the relations that have pretrained weights."""
+    with safe_open(file, "pt") as saved:
+        return saved.metadata()["relations"].split()
+
+
+def pretrained_weights(
+    relations: Sequence[str], labels: Sequence[str], file: Path = PRETRAINED_FILE
+) -> Float[Tensor, "2 R C"]:
+    """Return the pretrained weights of relations, of averages and of sums; zeros for relations without.
+
+    Raises:
+        ValueError: for labels that are not BIOES.
+    """
+    if not any(label[:2] in ("E-", "S-") for label in labels):
+        raise ValueError(f"pretrained matrices need BIOES labels, got {', '.join(labels[:5])}, ...")
+    known = {name: number for number, name in enumerate(pretrained_relations(file))}
+    with safe_open(file, "pt") as saved:
+        weights = torch.stack([saved.get_tensor("agreement"), saved.get_tensor("support")])
+    weights = nn.functional.pad(weights, (0, 0, 0, 1))
+    return weights[:, [known.get(name, -1) for name in relations]]

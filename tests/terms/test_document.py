@@ -173,7 +173,7 @@ class TestSharedMatrices:
         assert slope[..., 1:].any()
 
     def test_they_need_names(self):
-        with pytest.raises(ValueError, match="names of the labels, got their number, 3"):
+        with pytest.raises(ValueError, match="names of the labels, got 3"):
             DocumentConsistency(3, matrices="shared")
 
 

@@ -249,7 +249,7 @@ class Pretrained:
     encoder: nn.Module
     reader: PieceReader
     kinds: Tensor
-    entries: dict[str, dict[str, Any]]
+    entries: dict[str, dict[Any, Any]]
     """As `encoder` its configuration, and as `scorer` the options of `PieceScorer`."""
 
 
@@ -274,18 +274,63 @@ def load_encoder(
 
 
 def load_classifier(
-    name: str | Path, tokenizer: PreTrainedTokenizerBase | None = None, **options: Any
+    name: str | Path,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    scheme: Scheme | None = None,
+    **options: Any,
 ) -> tuple[Pretrained, Labels]:
-    """Return a fine-tuned token classifier as it is, and its labels in the order of its scores."""
+    """Return a fine-tuned token classifier and its labels in the order of its scores.
+
+    Args:
+        name: name of the classifier on the hub, or its folder.
+        tokenizer: tokenizer of the classifier; by default its own.
+        scheme: tagging scheme of the labels; by default the classifier's. A BIO classifier can have BIOES
+            labels: S- gets the scores of B-, and E- those of I-.
+        options: HUB_OPTIONS.
+    """
     _check(options)
     encoder = AutoModelForTokenClassification.from_pretrained(name, **options)
     names = [encoder.config.id2label[number] for number in range(encoder.config.num_labels)]
-    scheme: Scheme = "BIOES" if any(label[:2] in ("E-", "S-") for label in names) else "BIO"
+    own_scheme: Scheme = "BIOES" if any(label[:2] in ("E-", "S-") for label in names) else "BIO"
     try:
-        labels = Labels(tuple(names), scheme)
+        labels = Labels(tuple(names), own_scheme)
     except ValueError as error:
-        raise ValueError(f"{name}: expected BIO or BIOES labels, got {', '.join(names)}: {error}") from None
-    return _pretrained(name, encoder, tokenizer, None, options), labels
+        message = f"expected BIO or BIOES labels, got {', '.join(names)}: {error}"
+        raise ValueError(f"{name}: {message}") from None
+    if scheme not in (None, own_scheme):
+        if scheme == "BIO":
+            raise ValueError(f"{name}: a {own_scheme} classifier cannot have {scheme} labels")
+        labels = _with_finer_labels(encoder, labels)
+    pretrained = _pretrained(name, encoder, tokenizer, None, options)
+    if labels.scheme != own_scheme:
+        pretrained.entries["id2label"] = dict(enumerate(names))
+    return pretrained, labels
+
+
+def _with_finer_labels(encoder: Any, labels: Labels) -> Labels:
+    """Give the output layer of a BIO classifier a row for each BIOES label, and return these labels."""
+    finer = Labels.of_types(labels.types, "BIOES")
+    coarse = [labels.index({"S": "B", "E": "I"}.get(name[0], name[0]), name[2:]) for name in finer.names[1:]]
+    layers = {
+        name: module
+        for name, module in encoder.named_modules()
+        if isinstance(module, nn.Linear) and module.out_features == len(labels.names)
+    }
+    if "O" not in labels.names or None in coarse or not layers:
+        raise ValueError(
+            "expected a classifier with a linear output layer for O and, of each type, B- and I-, "
+            f"got the labels {', '.join(labels.names)}"
+        )
+    name, old = layers.popitem()
+    rows = torch.tensor([labels.names.index("O"), *coarse])
+    new = nn.Linear(old.in_features, len(rows), bias=old.bias is not None, dtype=old.weight.dtype)
+    new.load_state_dict({key: weight[rows] for key, weight in old.state_dict().items()})
+    new._is_hf_initialized = True  # type: ignore[assignment]  # transformers would draw new weights
+    encoder.set_submodule(name, new)
+    encoder.num_labels = len(rows)
+    encoder.config.id2label = dict(enumerate(finer.names))
+    encoder.config.label2id = {name: number for number, name in enumerate(finer.names)}
+    return finer
 
 
 def _pretrained(

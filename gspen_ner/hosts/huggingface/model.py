@@ -285,6 +285,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         terms: Terms = (),
         inference: Mapping[str, Any] | None = None,
         constrained: bool = False,
+        scheme: Scheme | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> Self:
@@ -301,11 +302,13 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             inference: options of `GSPENHead`.
             constrained: whether what the classifier's scheme forbids (an I- that continues nothing) is
                 forbidden from the start; predictions then differ wherever the classifier breaks its scheme.
+            scheme: tagging scheme of the chain; by default the classifier's. With `"BIOES"`, which is always
+                constrained, a BIO classifier's scores of B- are also those of S-, and those of I- of E-.
             tokenizer: tokenizer of the classifier; by default its own.
             options: options of the hub: `revision`, `token`, `cache_dir` and the like.
         """
-        pretrained, labels = load_classifier(name, tokenizer, **options)
-        pretrained.entries["scorer"]["constrained"] = constrained
+        pretrained, labels = load_classifier(name, tokenizer, scheme, **options)
+        pretrained.entries["scorer"]["constrained"] = constrained or labels.scheme == scheme == "BIOES"
         config = GSPENConfig.of(labels, True, terms, inference, **pretrained.entries)
         model = cls._over(pretrained, config)
         assert model.scorer.crf is not None
