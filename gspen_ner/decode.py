@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -28,12 +28,15 @@ Decoder = Literal["viterbi", "spans"]
 DECODER: Decoder = "viterbi"
 """The default method."""
 
+THRESHOLD = 0.5
+"""Default probability above which the decoder `spans` predicts an entity."""
+
 # Lowest threshold in the search for the best one; spans with a lower probability are ignored.
 _LOWEST_THRESHOLD = 0.05
 
 
 class ScoredSpan(NamedTuple):
-    """A span and its exact probability.
+    """A span and its exact probability or, of a calibrated tagger, the confidence in it.
 
     Example:
         >>> ScoredSpan(Span(0, 2, "PER"), 0.93).probability
@@ -42,6 +45,18 @@ class ScoredSpan(NamedTuple):
 
     span: Span
     probability: float
+
+
+@runtime_checkable
+class _Scored(Protocol):
+    @property
+    def span(self) -> Span: ...
+
+    @property
+    def probability(self) -> float: ...
+
+
+Scored = TypeVar("Scored", bound=_Scored)
 
 
 def label_lists(labels: Int[Tensor, "B N"]) -> list[list[int]]:
@@ -192,7 +207,7 @@ def decode_spans(
     opens = [index for index, name in enumerate(labels.names) if name[0] in "BS"]
     # the expected number of labels that open a span; in a legal chain, the number of spans
     expected_gold = float(chain.sums(theta, with_edges=False)[1].nodes[..., opens].sum())
-    threshold = 0.5
+    threshold = THRESHOLD
     for _ in range(100):  # Dinkelbach's iteration; it converges in a few rounds
         chosen = [best_non_overlapping(row, threshold) for row in candidates]
         predicted = [span for row in chosen for span in row]
@@ -204,7 +219,7 @@ def decode_spans(
     return chosen
 
 
-def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> list[ScoredSpan]:
+def best_non_overlapping(candidates: Sequence[Scored], threshold: float) -> list[Scored]:
     """Return the subset without overlaps that maximises sum (probability - threshold)."""
     ordered = sorted((c for c in candidates if c.probability > threshold), key=lambda c: c.span.end)
     ends = [candidate.span.end for candidate in ordered]
@@ -224,7 +239,11 @@ def best_non_overlapping(candidates: Sequence[ScoredSpan], threshold: float) -> 
 
 
 def scored_entities(
-    theta: Parts, chain: Chain, labels: Labels, decoder: Decoder = DECODER
+    theta: Parts,
+    chain: Chain,
+    labels: Labels,
+    decoder: Decoder = DECODER,
+    threshold: float = THRESHOLD,
 ) -> list[list[ScoredSpan]]:
     """Return the entities of each sentence with their exact probabilities.
 
@@ -233,8 +252,9 @@ def scored_entities(
         chain: the chains.
         labels: the labels.
         decoder: `"viterbi"` (default): the entities of the most likely labelling. `"spans"`: all entities
-            with a probability above 0.5, of which no two can overlap; this approximates the entities with the
-            largest expected F1.
+            with a probability above the threshold, without overlaps; this approximates the entities with
+            the largest expected F1.
+        threshold: threshold of the decoder `"spans"`; above 0.5, none can overlap anyway.
 
     Example:
         >>> labels = Labels(("O", "B-PER", "I-PER"), "BIO")
@@ -247,7 +267,7 @@ def scored_entities(
         [[]]
     """
     if decoder == "spans":
-        return decode_spans(theta, chain, labels, threshold=0.5)
+        return decode_spans(theta, chain, labels, threshold)
     spans = [labels.spans_of_indices(path) for path in label_lists(chain.argmax(theta))]
     probabilities = span_probabilities(theta, chain, labels, spans)
     return [list(map(ScoredSpan, *row)) for row in zip(spans, probabilities, strict=True)]

@@ -152,6 +152,16 @@ def check_tag(tag: str, scheme: Scheme) -> None:
         )
 
 
+def bio_name(name: str) -> str:
+    """Return the BIO label of a label of any scheme.
+
+    Example:
+        >>> bio_name("S-LOC"), bio_name("E-LOC"), bio_name("O")
+        ('B-LOC', 'I-LOC', 'O')
+    """
+    return name if name == "O" else f"{'B' if name[0] in 'BS' else 'I'}-{name[2:]}"
+
+
 def tags_of_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     """Return the tags of a sentence with these entities.
 

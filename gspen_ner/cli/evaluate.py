@@ -30,7 +30,7 @@ def evaluate(
     scheme: Scheme = "auto",
     strict: Strict = False,
 ) -> None:
-    """Score a model against gold tags: F1 (seqeval, strict), exact match, calibration.
+    """Score a model against gold tags: F1 (seqeval, strict), exact match, calibration of confidences.
 
     If the model has a global term, its base model (the CRF) is scored too, and the errors that the global
     term fixed and made are counted.

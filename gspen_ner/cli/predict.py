@@ -37,7 +37,7 @@ def predict(
         ),
     ] = 0,
 ) -> None:
-    """Tag the entities of a text or a file, with the exact probability of each entity.
+    """Tag the entities of a text or a file, with the confidence in each entity.
 
     The input is plain text (a blank line starts a new document), CoNLL columns (gold tags are ignored) or
     JSON lines with `tokens`. The output is CoNLL columns (token, probability, tag), JSON lines, or an HTML

@@ -28,7 +28,7 @@ def rank(
         Literal["entropy", "margin", "span"],
         typer.Option(
             help="Uncertainty measure: entropy of the labellings, margin between the two best labellings, or "
-            "one minus the probability of the least certain entity (span)."
+            "one minus the confidence in the least certain entity (span)."
         ),
     ] = "entropy",
     per_token: Annotated[

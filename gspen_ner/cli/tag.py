@@ -66,7 +66,7 @@ def tag(
     """Tag the entities of a corpus of any size, in constant memory, with one or more workers.
 
     Parquet tables and JSON lines keep their columns and get the column `entities`: a list of objects with
-    start, end, type, text and confidence (the exact probability of the entity). Start and end count
+    start, end, type, text and confidence. Start and end count
     characters if the row is a text, tokens if it is a list of tokens. Plain text lines and CoNLL sentences
     become JSON lines.
 

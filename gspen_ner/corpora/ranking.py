@@ -1,11 +1,11 @@
 """Ranking the sentences of a corpus by how uncertain a tagger is about them: what to annotate next.
 
 The uncertainty is that of the distribution `p(y) ~ exp <theta, y>` over the labellings of a sentence, where
-theta includes the global term. All measures are exact:
+theta includes the global term. Entropy and margin are exact:
 
     entropy   H(p); optionally per token, so that long sentences do not rank high for their length alone
     margin    1 - (p(best) - p(second best))
-    span      1 - the probability of the least certain predicted entity; without entities, 1 - p(best)
+    span      1 - the confidence in the least certain predicted entity; without entities, 1 - p(best)
 """
 
 from __future__ import annotations

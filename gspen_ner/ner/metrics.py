@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -144,11 +144,19 @@ class Calibration:
 
 def calibration(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], bins: int = 10) -> Calibration:
     """Return the calibration of predicted entities, in `bins` (default 10) bins of equal width."""
+    pairs = (
+        (probability, span in gold_row)
+        for gold_row, row in zip(gold, predicted, strict=True)
+        for span, probability in row
+    )
+    return reliability(pairs, bins)
+
+
+def reliability(confidences: Iterable[tuple[float, bool]], bins: int = 10) -> Calibration:
+    """Return the calibration of confidences, given with whether they were right; see `calibration`."""
     entries: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
-    for gold_row, row in zip(gold, predicted, strict=True):
-        entities = set(gold_row)
-        for span, probability in row:
-            entries[min(int(probability * bins), bins - 1)].append((probability, span in entities))
+    for confidence, right in confidences:
+        entries[min(int(confidence * bins), bins - 1)].append((confidence, right))
     filled = [
         (sum(p for p, _ in bin) / len(bin), sum(correct for _, correct in bin) / len(bin), len(bin))
         for bin in entries
@@ -161,11 +169,19 @@ def calibration(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], bins: in
 
 @dataclass(frozen=True)
 class Assessment:
-    """The scores of one system on a dataset; `exact_match` is the share of sentences without an error."""
+    """The scores of one system on a dataset.
+
+    Args:
+        score: precision, recall and F1.
+        exact_match: share of sentences without an error.
+        calibration: calibration of the confidences.
+        uncalibrated: calibration of the model's exact probabilities; None if these are the confidences.
+    """
 
     score: ConllScore
     exact_match: float
     calibration: Calibration
+    uncalibrated: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -200,20 +216,30 @@ def evaluate_predictions(
     """
     gold = [sentence.spans for sentence in sentences]
     lengths = [len(sentence.tokens) for sentence in sentences]
-    base = assess(gold, [prediction.base_entities for prediction in predictions], lengths)
+    exact, exact_base = None, None
+    if any(prediction.uncalibrated for prediction in predictions):
+        pairs = [prediction.uncalibrated or ([], []) for prediction in predictions]
+        exact, exact_base = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    base = assess(gold, [prediction.base_entities for prediction in predictions], lengths, exact_base)
     if not has_term:
         return Evaluation(len(sentences), base)
-    full = assess(gold, [prediction.entities for prediction in predictions], lengths)
+    full = assess(gold, [prediction.entities for prediction in predictions], lengths, exact)
     changes = compare_errors(gold, [p.base_spans for p in predictions], [p.spans for p in predictions])
     return Evaluation(len(sentences), base, full, changes)
 
 
-def assess(gold: Spans, predicted: Sequence[Sequence[ScoredSpan]], lengths: Sequence[int]) -> Assessment:
-    """Return F1, exact match and calibration of predicted entities."""
+def assess(
+    gold: Spans,
+    predicted: Sequence[Sequence[ScoredSpan]],
+    lengths: Sequence[int],
+    uncalibrated: Sequence[Sequence[ScoredSpan]] | None = None,
+) -> Assessment:
+    """Return F1, exact match and calibration of entities, and their calibration without confidences."""
     spans = [[entity.span for entity in row] for row in predicted]
     exact = sum(set(gold_row) == set(row) for gold_row, row in zip(gold, spans, strict=True))
     score = span_f1(gold, spans, lengths)
-    return Assessment(score, exact / max(len(gold), 1), calibration(gold, predicted))
+    before = None if uncalibrated is None else calibration(gold, uncalibrated)
+    return Assessment(score, exact / max(len(gold), 1), calibration(gold, predicted), before)
 
 
 def f1_by_mentions(sentences: Sequence[TaggedSentence], predicted: Spans, most: int = 6) -> dict[int, Score]:

@@ -7,18 +7,30 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from tqdm.auto import tqdm
 
-from gspen_ner.decode import DECODER, Decoder, ScoredSpan, label_lists, scored_entities
+from gspen_ner.decode import (
+    DECODER,
+    Decoder,
+    ScoredSpan,
+    label_lists,
+    scored_entities,
+    span_probabilities,
+)
 from gspen_ner.labels import Labels, Span, tags_of_spans
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 from gspen_ner.solvers import Solution
+
+Entities = list[list[ScoredSpan]]
+"""Entities of each sentence."""
 
 
 class Labelling(NamedTuple):
@@ -52,10 +64,13 @@ class Prediction:
 
     Args:
         tokens: tokens of the sentence.
-        entities: predicted entities with their exact marginal probabilities.
+        entities: predicted entities with their confidences; see `Confidence`. Of a tagger that is not
+            calibrated, these are the model's exact probabilities.
         base_entities: the entities that the base model predicts, without the global term.
         k_best: the k best labellings, best first; empty if not requested.
         workings: label probabilities and convergence; None if not requested or if there are no tokens.
+        uncalibrated: entities and base entities with the model's exact probabilities; None if the tagger is
+            not calibrated.
     """
 
     tokens: tuple[str, ...]
@@ -63,6 +78,7 @@ class Prediction:
     base_entities: list[ScoredSpan]
     k_best: list[Labelling]
     workings: Workings | None = None
+    uncalibrated: tuple[list[ScoredSpan], list[ScoredSpan]] | None = None
 
     @property
     def spans(self) -> list[Span]:
@@ -90,6 +106,8 @@ class ChainScores(NamedTuple):
         chain: polytope of both.
         solution: result of inference with the global term; None if there is none.
         decoder: how entities are decoded from the scores; see `scored_entities`.
+        confidences: how sure the tagger is of its entities; None if it is not calibrated.
+        decodes_base: whether the entities of the base model are decoded, too.
     """
 
     rows: list[int]
@@ -98,10 +116,12 @@ class ChainScores(NamedTuple):
     chain: Chain
     solution: Solution | None = None
     decoder: Decoder = DECODER
+    confidences: Confidences | None = None
+    decodes_base: bool = True
 
     def without_base(self) -> ChainScores:
-        """Return the scores without those of the base model, so that these are not decoded."""
-        return self._replace(base=self.theta)
+        """Return the scores such that the entities of the base model are not decoded, which takes time."""
+        return self._replace(decodes_base=False)
 
 
 class SentenceTagger(ABC):
@@ -110,6 +130,8 @@ class SentenceTagger(ABC):
     labels: Labels
     system: str
     """The system: `"unary"`, `"struct"`, `"spen"` or `"gspen"`."""
+    confidences: Confidences | None = None
+    """How sure it is of its entities, by `calibrate`. None gives the model's exact probabilities instead."""
 
     @property
     @abstractmethod
@@ -130,6 +152,10 @@ class SentenceTagger(ABC):
             documents: document number of each sentence; None if each sentence is a document of its own.
             record_trace: whether solutions record the residual of every step of inference; default False.
         """
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> None:
+        """Write the model with its confidences into a folder, as `load_tagger` reads it."""
 
     def tag(
         self,
@@ -198,13 +224,31 @@ def predictions_of(
     workings: bool = False,
 ) -> list[Prediction]:
     """Return the predictions for the sentences of one batch; see `predict_all`."""
-    _, base, theta, chain, solution, decoder = scored
-    entities = scored_entities(theta, chain, labels, decoder)
-    base_entities = entities if theta is base else scored_entities(base, chain, labels, decoder)
+    base, theta, chain, solution = scored.base, scored.theta, scored.chain, scored.solution
+    entities, base_entities, uncalibrated = _entities_of(scored, labels)
     best = _labellings(theta, chain, labels, k_best) if k_best else [[] for _ in sentences]
     details = _workings(base, theta, chain, solution) if workings else [None] * len(sentences)
-    rows = zip(map(tuple, sentences), entities, base_entities, best, details, strict=True)
+    rows = zip(map(tuple, sentences), entities, base_entities, best, details, uncalibrated, strict=True)
     return [Prediction(*row) for row in rows]
+
+
+def _entities_of(scored: ChainScores, labels: Labels) -> tuple[Entities, Entities, list[Any]]:
+    """Return entities, base entities and, of a calibrated tagger, both with their exact probabilities."""
+    base, theta, chain, decoder = scored.base, scored.theta, scored.chain, scored.decoder
+    confidences = scored.confidences or Confidences()
+    exact = scored_entities(theta, chain, labels, decoder, confidences.full.threshold)
+    if theta is base:
+        exact_base = exact
+    elif scored.decodes_base:
+        exact_base = scored_entities(base, chain, labels, decoder, confidences.base.threshold)
+    else:
+        exact_base = [[] for _ in exact]
+    if scored.confidences is None:
+        return exact, exact_base, [None] * len(exact)
+    spans = [[entity.span for entity in row] for row in exact]
+    before = None if theta is base else span_probabilities(base, chain, labels, spans)
+    entities, base_entities = confidences.full.of(exact, before), confidences.base.of(exact_base)
+    return entities, base_entities, list(zip(exact, exact_base, strict=True))
 
 
 def _workings(base: Parts, theta: Parts, chain: Chain, solution: Solution | None) -> list[Workings]:

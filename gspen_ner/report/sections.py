@@ -75,6 +75,9 @@ def figures(statistics: Statistics) -> str:
     """Return the figures for which there are data."""
     legend = _legend(statistics)
     errors = _by_system(statistics, [a.calibration.ece for a in statistics.assessments])
+    before = [a.uncalibrated.ece for a in statistics.assessments if a.uncalibrated is not None]
+    if before:
+        errors += f"; of the exact probabilities, before calibration: {_by_system(statistics, before)}"
     parts = [
         _figure(
             "F1 by type",

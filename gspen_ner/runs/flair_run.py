@@ -31,6 +31,11 @@ class FlairRun(Run):
         corpus = as_corpus(self.corpus.train, self.corpus.dev, None)
         return FlairHost(self.folder, corpus, self._new_base, self.recipe.base_training, self.recipe.seed)
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether the model can keep confidences: a plain Flair tagger cannot."""
+        return self.has_term
+
     def train_base(self) -> Path:
         if self.recipe.base is not None:
             return find_model(expand(self.recipe.base), ("", "base/best"))

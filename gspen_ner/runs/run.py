@@ -26,6 +26,7 @@ from rich.logging import RichHandler
 from gspen_ner.files import mend_folder, write_folder, write_whole
 from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.labels import Labels, Scheme
+from gspen_ner.ner.calibration import calibrate
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.metrics import TERM_SYSTEMS, Evaluation, Spans, evaluate_predictions
 from gspen_ner.ner.predictions import Prediction, SentenceTagger
@@ -126,7 +127,10 @@ def _part(sentences: list[TaggedSentence], fraction: float, seed: int) -> list[T
 
 @dataclass(frozen=True)
 class Results:
-    """Evaluations of a run's best model, and the seconds per epoch of each stage."""
+    """Evaluations of a run's best model, and the seconds per epoch of each stage.
+
+    Confidences are calibrated on dev, so that their error on dev (ECE) is smaller than on new data.
+    """
 
     seed: int
     system: str
@@ -232,7 +236,7 @@ class Run(ABC):
         shutil.rmtree(self.folder / "potentials", ignore_errors=True)
         model = self.folder / "model"
         mend_folder(model)
-        write_folder(model, functools.partial(self.copy_model, best))
+        write_folder(model, functools.partial(self._write_model, best))
         logger.info("evaluating the best model")
         tagger = load_tagger(model)
         dev = self._evaluate(tagger, "dev", self.corpus.dev)
@@ -244,6 +248,27 @@ class Run(ABC):
         results = Results(self.recipe.seed, self.recipe.system, seconds, dev, test)
         write_whole(self.folder / "results.json", json.dumps(asdict(results), indent=2) + "\n")
         return results
+
+    def _write_model(self, best: Path, folder: Path) -> None:
+        """Write the best model of a stage, calibrated on dev, to the folder in which it will be used."""
+        self.copy_model(best, folder)
+        if not self.calibrates:
+            return
+        tagger = load_tagger(folder)
+        systems = ("without the global term", "with it") if self.has_term else ("base model",)
+        for name, errors in zip(systems, calibrate(tagger, self.corpus.dev), strict=True):
+            logger.info(
+                "%s: confidences on dev are off by %.2f %%, calibrated on its other half by %.2f %% (ECE)",
+                name,
+                100 * errors.uncalibrated,
+                100 * errors.held_out,
+            )
+        tagger.save(folder)
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the model can keep confidences."""
+        return True
 
     def copy_model(self, best: Path, folder: Path) -> None:
         """Copy the best model of a stage to the folder in which it will be used."""

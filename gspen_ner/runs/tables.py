@@ -83,9 +83,11 @@ def evaluation_table(evaluation: Evaluation, system: str, title: str) -> Table:
 def evaluation_summary(evaluation: Evaluation, system: str) -> Iterator[str]:
     """Yield sentences about what the table does not show."""
     for name, assessment in _systems(evaluation, system):
+        before = assessment.uncalibrated
         yield (
             f"{name}: {100 * assessment.exact_match:.2f} % of {evaluation.sentences} sentences without an "
-            f"error; confidences are off by {100 * assessment.calibration.ece:.2f} % on average (ECE)"
+            f"error; confidences are off by {100 * assessment.calibration.ece:.2f} % on average (ECE"
+            + (")" if before is None else f"; {100 * before.ece:.2f} % before calibration)")
         )
     if evaluation.changes is not None:
         changes = evaluation.changes

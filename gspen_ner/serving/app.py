@@ -55,7 +55,7 @@ def make_app(
     app = FastAPI(
         title="gspen-ner",
         version=__version__,
-        description="Named entities with exact probabilities.",
+        description="Named entities with confidences.",
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,

@@ -48,7 +48,7 @@ class Entity(BaseModel):
 
 
 class ScoredEntity(Entity):
-    """An entity with its exact probability."""
+    """An entity with the confidence in it."""
 
     confidence: float = Field(ge=0, le=1)
 

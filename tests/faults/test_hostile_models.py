@@ -120,6 +120,7 @@ def test_a_file_that_was_cut_off(name, part, pieces):
         ({"model_type": "bert"}, "expected a model of type gspen_ner, got 'bert'"),
         ({"scorer": {"units": 3}}, "units|trained_words"),
         ({"scorer": 5}, "not a model"),
+        ({"confidences": {"full": {"slope": -1.0}}}, "confidences.full.slope: .* got -1.0"),
         ({"auto_map": {"AutoConfig": "evil.Config"}}, "auto_map is not read"),
         ({"transformers_weights": "../../x.safetensors"}, "transformers_weights is not read"),
         ({"quantization_config": {"quant_method": "awq"}}, "quantization_config is not read"),

@@ -31,10 +31,15 @@ from flair.trainers.plugins import TrainerPlugin
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from gspen_ner import Convolution, DocumentConsistency, FrankWolfe, GSPENHead, PaddedMLP
-from gspen_ner.hosts.flair import GSPENTagger, accelerate
+from gspen_ner.hosts.flair import GSPENTagger, accelerate, train_term
 from gspen_ner.hosts.flair.copies import configuration_of_old
+from gspen_ner.hosts.flair.prediction import FlairTagger
+from gspen_ner.hosts.loading import load_tagger
 from gspen_ner.labels import Span, follows, spans_of_tags
+from gspen_ner.ner.calibration import calibrate
+from gspen_ner.recipe import FlairTraining
 from gspen_ner.terms import Sharpness
+from gspen_ner.training import Plain
 from tests.tiny import stir
 from tests.tiny_flair import (
     all_taggings,
@@ -484,6 +489,44 @@ def test_importing_the_host_reads_no_recipes():
     assert done.stdout.strip() == "[]"
 
 
+class TestConfidences:
+    """Those of spans; see tests/ner/test_calibration.py for what is fitted."""
+
+    @pytest.fixture
+    def tagger(self, news, crf):
+        tagger = GSPENTagger.from_sequence_tagger(crf, DocumentConsistency, constraints=True)
+        stir(tagger, 1.0)
+        tagger.calibrate(list(news.dev))
+        return tagger
+
+    def test_are_those_of_this_package_s_tagger(self, news, tagger):
+        spans, scores = predicted(tagger, news.test)
+        ours = FlairTagger(tagger).tag([[token.text for token in sentence] for sentence in news.test])
+        assert scores == pytest.approx([e.probability for p in ours for e in p.entities], abs=1e-5)
+        assert any(p.entities != p.uncalibrated[0] for p in ours)
+        tagger.confidences = None
+        assert predicted(tagger, news.test)[0] == spans
+        exact = predicted(tagger, news.test)[1]
+        assert exact == pytest.approx([e.probability for p in ours for e in p.uncalibrated[0]], abs=1e-5)
+
+    def test_are_in_its_file(self, news, tagger, tmp_path):
+        FlairTagger(tagger).save(tmp_path / "model")
+        loaded = load_tagger(tmp_path / "model")
+        assert loaded.confidences == tagger.confidences is not None
+        assert predicted(loaded.tagger, news.test) == predicted(tagger, news.test)
+
+    def test_a_plain_tagger_has_no_room_for_them(self, news, crf):
+        with pytest.raises(ValueError, match="expected a GSPENTagger, got a plain SequenceTagger"):
+            calibrate(FlairTagger(crf), [])
+        assert FlairTagger(crf).confidences is None
+
+    def test_train_term_calibrates(self, news, crf, tmp_path):
+        quick = FlairTraining(epochs=1, optimizer="adam", learning_rate=0.01)
+        upgraded = train_term(crf, news, tmp_path, scores=Plain(), training=quick)
+        assert upgraded.confidences is not None
+        assert load_tagger(tmp_path / "term" / "best").confidences == upgraded.confidences
+
+
 class TestFiles:
     @pytest.fixture
     def tagger(self, crf):
@@ -525,7 +568,7 @@ class TestFiles:
 
         tagger.save(tmp_path / "model.pt")
         saved = torch.load(tmp_path / "model.pt", weights_only=False)["gspen"]
-        assert saved.keys() == {"terms", "inference", "weights", "constraints"}
+        assert saved.keys() == {"terms", "inference", "weights", "constraints", "confidences"}
         assert classes(dict(saved)) <= {str, int, float, bool, type(None), torch.Tensor}
         assert saved["terms"][0]["name"] == "padded_mlp"
         assert saved["inference"]["cost"] == 0.25

@@ -306,6 +306,12 @@ class TestTrainTerm:
         after = better.state_dict()
         assert all(torch.equal(weight, after[name]) for name, weight in before.items())
         assert any(weight.abs().sum() > 0 for weight in better.head.parameters())
+        tagger = Tagger(better)
+        fitted = tagger.confidences
+        tagger.calibrate(as_dataset(DEV, model.bio))
+        assert tagger.confidences == fitted
+        again = self.upgraded(model, tmp_path, base_training=quick)
+        assert Tagger(again).confidences == fitted, "also of what is trained already"
 
     def test_cross_fits_a_transformer_at_its_rates(self, tmp_path):
         model, made = make_transformer(tmp_path), []

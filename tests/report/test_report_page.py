@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from gspen_ner.labels import Labels
 from gspen_ner.ner.confusion import Confusion
 from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.ner.metrics import Calibration
+from gspen_ner.report.sections import figures
 from gspen_ner.report.sentences import unpacked
 from gspen_ner.report.statistics import Curve
 from gspen_ner.report.tables import confusion_table
@@ -84,6 +87,15 @@ def test_the_page_shows_the_figures_that_were_measured(example, page):
     assert f"{statistics.evaluation.changes.fixed:,} errors fixed" in page.text
     for title in ("F1 by type", "Calibration", "Learning curves", "Convergence", "Confusion"):
         assert title in page.text
+
+
+def test_errors_before_calibration_stand_beside_those_after(example):
+    evaluation, before = example.statistics.evaluation, Calibration(0.12345, [])
+    assessed = {name: replace(getattr(evaluation, name), uncalibrated=before) for name in ("base", "full")}
+    calibrated = replace(example.statistics, evaluation=replace(evaluation, **assessed))
+    words = "; of the exact probabilities, before calibration: CRF 12.35 %, CRF + GSPEN 12.35 %."
+    assert words in figures(calibrated)
+    assert "before calibration" not in figures(example.statistics)
 
 
 def test_every_chart_has_words_and_a_table(page):

@@ -68,7 +68,8 @@ def test_evaluate_and_predict_take_it(run, tmp_path):
     result = gspen_ner("evaluate", run, "newswire:4:3", "--json", file)
     assert result.exit_code == 0, result.output
     recorded = json.loads((run / "results.json").read_text())["test"]
-    assert json.loads(file.read_text())["full"]["score"] == recorded["full"]["score"]
+    assert json.loads(file.read_text())["full"] == recorded["full"]
+    assert recorded["full"]["uncalibrated"] != recorded["full"]["calibration"]
     assert recorded["full"]["score"]["micro"]["f1"] > 0
     result = gspen_ner("predict", run, "-", "--format", "jsonl", "--k-best", "2", input="Halden won.\n")
     assert len(json.loads(result.output)["k_best"]) == 2

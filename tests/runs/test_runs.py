@@ -14,8 +14,11 @@ import torch
 
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageTrainer
+from gspen_ner.hosts.loading import load_tagger
+from gspen_ner.ner.calibration import calibrate
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.newswire import generate_newswire
+from gspen_ner.ner.sources import read_source
 from gspen_ner.recipe import load_recipe
 from tests.tiny import (
     BASES,
@@ -92,6 +95,18 @@ class TestTheFolderOfARun:
         assert f1(trained, stage="base") == scores["base"] > 0.2
         assert f1(trained, stage="full") == scores["term"] > 0.2
         assert same_weights(weights_of(trained / "model"), weights_of(trained / "term" / "best"))
+
+    def test_has_a_model_that_is_calibrated_on_dev(self, trained):
+        tagger = load_tagger(trained)
+        fitted = tagger.confidences
+        errors = calibrate(tagger, read_source("newswire:5:2").sentences)
+        assert tagger.confidences == fitted
+        results = results_of(trained)["dev"]
+        for stage, error in zip(("base", "full"), errors, strict=True):
+            assert results[stage]["uncalibrated"]["ece"] == pytest.approx(error.uncalibrated)
+            assert results[stage]["calibration"]["ece"] < error.uncalibrated
+            line = f"calibrated on its other half by {100 * error.held_out:.2f} %"
+            assert line in (trained / "log.txt").read_text()
 
     def test_has_a_log_line_for_each_epoch(self, trained):
         lines = (trained / "log.txt").read_text().splitlines()

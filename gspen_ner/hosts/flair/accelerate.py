@@ -1,4 +1,4 @@
-"""Faster training and prediction for a plain Flair tagger, and true confidences if wanted.
+"""Faster training and prediction for a plain Flair tagger, and exact probabilities if wanted.
 
 Results stay the same: losses agree to rounding, best tags are equal, files that the tagger saves are Flair's
 own, and `undo` restores everything. Methods are replaced on the module objects, so that weights and their
@@ -77,7 +77,7 @@ def accelerate(tagger: SequenceTagger, confidences: Literal["flair", "marginal"]
     Args:
         tagger: any `SequenceTagger` with a CRF; changed in place.
         confidences: `"flair"` (default) keeps Flair's confidences, a softmax over scores of prefixes;
-            `"marginal"` gives true probabilities: marginals of tokens, and exact probabilities of spans.
+            `"marginal"` gives marginals of tokens, and exact probabilities of spans under the model.
 
     Returns:
         The changes; print them, or call their `undo`.

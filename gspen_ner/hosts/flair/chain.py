@@ -3,8 +3,9 @@
 Flair keeps START and STOP as tags like any other, forbids them by scores of -10,000, and indexes transitions
 [to, from]. Here they become start and end scores, which is what they mean; no other tag changes.
 
-`ChainDecoder` gives a token its marginal as confidence, and a span the exact probability of the span. Flair
-takes the mean score of its tokens as the score of a span, so all tokens of a span have the span's score.
+`ChainDecoder` gives a token its marginal as confidence, and a span its exact probability or, calibrated, the
+confidence that comes of it. Flair takes the mean score of its tokens as the score of a span, so all tokens of
+a span have the span's score.
 `PrefixDecoder` gives the confidences that Flair's own decoder gives.
 """
 
@@ -26,12 +27,14 @@ from torch import Tensor, nn
 from gspen_ner.decode import label_lists, path_probability, wide_marginals
 from gspen_ner.labels import Labels, Scheme
 from gspen_ner.losses import negative_log_likelihood
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
 
 FlairScores = tuple[Tensor, Tensor, Tensor]  # features, lengths, transitions: what a tagger's forward returns
 Decoded = tuple[list[list[tuple[str, float]]], list[list[list[Label]]]]
 Infer = Callable[[Parts, Chain, list[Sentence]], Parts]
+Tables = tuple[np.ndarray, np.ndarray]  # marginals of the tokens of a sentence, and of neighbouring tokens
 
 
 class EmissionScores(nn.Module):
@@ -115,7 +118,7 @@ class ChainLoss(nn.Module):
 
 
 class ChainDecoder:
-    """Replaces `ViterbiDecoder`: best tags, with true marginals as confidences.
+    """Replaces `ViterbiDecoder`: best tags, with marginals as confidences of tokens, and those of spans.
 
     Args:
         view: tags of the tagger.
@@ -125,17 +128,19 @@ class ChainDecoder:
     def __init__(self, view: ChainView, infer: Infer | None = None) -> None:
         self.view, self.infer = view, infer
         self.scores_of: Literal["spans", "tokens"] = "spans"
+        self.confidences: Confidences | None = None
 
     @torch.no_grad()
     def decode(self, scores: FlairScores, all_classes: bool, sentences: list[Sentence]) -> Decoded:
         """Return tags and confidences of a batch and, if `all_classes`, the marginals of all tags."""
-        theta, chain = self.view.potentials(scores)
-        if self.infer is not None:
-            theta = self.infer(theta, chain, sentences)
+        base, chain = self.view.potentials(scores)
+        theta = base if self.infer is None else self.infer(base, chain, sentences)
         paths = label_lists(chain.argmax(theta))
         spans = self.view.has_spans and self.scores_of == "spans"
         if spans:
             tokens, pairs = wide_marginals(theta, chain)
+            calibrated = self.confidences is not None and theta is not base
+            before = wide_marginals(base, chain) if calibrated else (tokens, pairs)
         else:
             tokens = chain.marginals(theta).nodes.cpu().numpy()
         tags = []
@@ -143,26 +148,29 @@ class ChainDecoder:
             names = [self.view.names[number] for number in path]
             confidences = [float(tokens[row, position, number]) for position, number in enumerate(path)]
             if spans:
-                self._score_spans(names, confidences, path, tokens[row], pairs[row])
+                tables = ((tokens[row], pairs[row]), (before[0][row], before[1][row]))
+                self._score_spans(names, confidences, path, *tables)
             tags.append(list(zip(names, confidences, strict=True)))
         return tags, self._all_tags(tokens, sentences) if all_classes else []
 
     def _score_spans(
-        self,
-        names: list[str],
-        confidences: list[float],
-        path: list[int],
-        tokens: np.ndarray,
-        pairs: np.ndarray,
+        self, names: list[str], confidences: list[float], path: list[int], tables: Tables, base: Tables
     ) -> None:
-        """Give the tokens of every span the probability of the span."""
+        """Give the tokens of every span the confidence of the span."""
         for positions, _, _ in get_spans_from_bio(list(names), list(confidences)):  # it appends
             first, last = positions[0], positions[-1]
-            prefix, end = names[first][0], names[last][0]
-            before = self.view.numbers("BI", names[first][2:]) if prefix in "IE" else []
-            after = self.view.numbers("IE", names[last][2:]) if end in "BI" else []
-            probability = path_probability(tokens, pairs, first, path[first : last + 1], before, after)
-            confidences[first : last + 1] = [probability] * (last + 1 - first)
+            confidence = self._probability(path, first, last, tables)
+            if self.confidences is not None:
+                before = self._probability(path, first, last, base)
+                confidence = float(self.confidences.full(confidence, before))
+            confidences[first : last + 1] = [confidence] * (last + 1 - first)
+
+    def _probability(self, path: list[int], first: int, last: int, tables: Tables) -> float:
+        """Return the exact probability of a span of the best tags."""
+        begin, end = self.view.names[path[first]], self.view.names[path[last]]
+        before = self.view.numbers("BI", begin[2:]) if begin[0] in "IE" else []
+        after = self.view.numbers("IE", end[2:]) if end[0] in "BI" else []
+        return path_probability(*tables, first, path[first : last + 1], before, after)
 
     def _all_tags(self, tokens: np.ndarray, sentences: list[Sentence]) -> list[list[list[Label]]]:
         return [

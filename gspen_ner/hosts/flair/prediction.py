@@ -15,7 +15,9 @@ from flair.training_utils import store_embeddings
 from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.sentences import as_flair, batches_of
 from gspen_ner.hosts.flair.tagger import MOST_SENTENCES, GSPENTagger
+from gspen_ner.hosts.loading import FLAIR_FILE
 from gspen_ner.labels import Labels
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.predictions import ChainScores, SentenceTagger
 from gspen_ner.polytopes import Chain
@@ -51,6 +53,25 @@ class FlairTagger(SentenceTagger):
         """Whether the sentences of a document are inferred together."""
         return isinstance(self.tagger, GSPENTagger) and self.tagger.couples_documents
 
+    @property
+    def confidences(self) -> Confidences | None:
+        """How sure it is of its entities: what the tagger with its term keeps."""
+        return self.tagger.confidences if isinstance(self.tagger, GSPENTagger) else None
+
+    @confidences.setter
+    def confidences(self, confidences: Confidences | None) -> None:
+        if not isinstance(self.tagger, GSPENTagger):
+            raise ValueError(
+                "expected a GSPENTagger, got a plain SequenceTagger, whose file has no room for confidences: "
+                "see GSPENTagger.from_sequence_tagger"
+            )
+        self.tagger.confidences = confidences
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tagger with its confidences, by Flair's `save`."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.tagger.save(Path(folder, FLAIR_FILE))
+
     def scores(
         self,
         sentences: Sequence[Sequence[str]],
@@ -79,6 +100,7 @@ class FlairTagger(SentenceTagger):
         if isinstance(tagger, GSPENTagger):
             inference = tagger.infer(batch, record_trace)
             chain = cast(Chain, inference.polytope)
-            return ChainScores(rows, inference.potentials, inference.theta, chain, inference.solution)
+            scores = (inference.potentials, inference.theta, chain, inference.solution)
+            return ChainScores(rows, *scores, confidences=self.confidences)
         base, chain = self.view.score(tagger, batch)
         return ChainScores(rows, base, base, chain)

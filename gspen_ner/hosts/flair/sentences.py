@@ -15,7 +15,7 @@ from flair.datasets import FlairDatapointDataset
 from torch import Tensor
 
 from gspen_ner.decode import ScoredSpan
-from gspen_ner.labels import Span, spans_of_tags
+from gspen_ner.labels import Span, spans_of_tags, tags_of_spans
 from gspen_ner.ner.files import DOCUMENT_MARK, TaggedSentence
 from gspen_ner.terms import Context, match_mentions
 from gspen_ner.training.documents import prediction_batches
@@ -72,6 +72,18 @@ def spans_of(sentence: Sentence, layer: str) -> list[ScoredSpan]:
     return [
         ScoredSpan(Span(label.data_point[0].idx - 1, label.data_point[-1].idx, label.value), label.score)
         for label in sentence.get_labels(layer)
+    ]
+
+
+def as_tagged(sentences: Sequence[Sentence], layer: str) -> list[TaggedSentence]:
+    """Return sentences with the entities of a layer of labels as tags."""
+    return [
+        TaggedSentence(
+            tuple(token.text for token in sentence),
+            tuple(tags_of_spans([span for span, _ in spans_of(sentence, layer)], len(sentence), "BIO")),
+            document,
+        )
+        for sentence, document in zip(sentences, document_numbers(sentences), strict=True)
     ]
 
 

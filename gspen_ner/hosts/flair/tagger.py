@@ -25,8 +25,10 @@ from gspen_ner.hosts.flair.accelerate import speed_up_encoder
 from gspen_ner.hosts.flair.chain import ChainDecoder, ChainLoss, ChainView, EmissionScores
 from gspen_ner.hosts.flair.copies import arguments_of, configuration_of_old, share_weights
 from gspen_ner.hosts.flair.scores import KeptScores, split
-from gspen_ner.hosts.flair.sentences import batches_of, context_of, spans_of
+from gspen_ner.hosts.flair.sentences import as_tagged, batches_of, context_of, spans_of
 from gspen_ner.labels import Scheme, tags_of_spans
+from gspen_ner.ner.calibration import CalibrationErrors, calibrate
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.ner.metrics import ConllScore, conll_f1
 from gspen_ner.parts import Parts
 from gspen_ner.polytopes import Chain
@@ -63,7 +65,7 @@ class GSPENTagger(System, SequenceTagger):
         >>> [name for name, weight in upgraded.named_parameters() if weight.requires_grad]
         ['head.term.agreement', 'head.term.support']
         >>> sentence = Sentence("Ann left", use_tokenizer=False)
-        >>> upgraded.predict(sentence)  # its spans, if any, have exact probabilities
+        >>> upgraded.predict(sentence)  # its spans, if any, have confidences
     """
 
     keep_documents_together = (
@@ -127,8 +129,8 @@ class GSPENTagger(System, SequenceTagger):
     ) -> Any:
         """Tag sentences, with Flair's arguments.
 
-        Confidences are exact probabilities. If the term scores documents, their sentences are inferred
-        together.
+        Confidences of spans are those that `calibrate` has fitted or, before, exact probabilities. If the
+        term scores documents, their sentences are inferred together.
         """
         self.decoder.scores_of = "tokens" if force_token_predictions else "spans"
         options = {
@@ -185,6 +187,21 @@ class GSPENTagger(System, SequenceTagger):
         for sentence in sentences:
             sentence.remove_labels(layer)
         return conll_f1(gold, predicted, scheme)
+
+    @property
+    def confidences(self) -> Confidences | None:
+        """How sure it is of its spans; None gives their exact probabilities under the model."""
+        return self.decoder.confidences
+
+    @confidences.setter
+    def confidences(self, confidences: Confidences | None) -> None:
+        self.decoder.confidences = confidences
+
+    def calibrate(self, sentences: Sequence[Sentence]) -> list[CalibrationErrors]:
+        """Fit confidences on sentences with gold labels that it was not trained on; see `calibrate`."""
+        from gspen_ner.hosts.flair.prediction import FlairTagger  # which imports this module
+
+        return calibrate(FlairTagger(self), as_tagged(sentences, self.tag_type))
 
     def score(self, inputs: list[Sentence] | Scored) -> Scored:
         """Return the scores of sentences, longest first; of a frozen base model each sentence's only once."""
@@ -266,6 +283,7 @@ class GSPENTagger(System, SequenceTagger):
         state["gspen"] = self.head.configuration() | {
             "weights": self.head.state_dict(),
             "constraints": self.constraints,
+            "confidences": None if self.confidences is None else self.confidences.model_dump(),
         }
         return state
 
@@ -282,7 +300,7 @@ class GSPENTagger(System, SequenceTagger):
         names = [tag for tag in state["tag_dictionary"].get_items() if tag not in (START_TAG, STOP_TAG)]
         head = make_head(saved["terms"], saved["inference"], **given_labels(names))
         weights = {f"head.{name}": weight for name, weight in saved["weights"].items()}
-        return cast(
+        tagger = cast(
             GSPENTagger,
             super()._init_model_with_state_dict(
                 state | {"state_dict": state["state_dict"] | weights},
@@ -292,6 +310,9 @@ class GSPENTagger(System, SequenceTagger):
                 **kwargs,
             ),
         )
+        if saved.get("confidences") is not None:
+            tagger.confidences = Confidences.read(saved["confidences"])
+        return tagger
 
 
 def _make_term(term: Term | None, names: Sequence[str]) -> GlobalTerm:

@@ -25,7 +25,7 @@ from flair.trainers import ModelTrainer
 from flair.trainers.plugins import TrainerPlugin
 from flair.training_utils import store_embeddings
 
-from gspen_ner.files import write_folder, write_whole
+from gspen_ner.files import write_file, write_folder, write_whole
 from gspen_ner.hosts.flair.accelerate import accelerate
 from gspen_ner.hosts.flair.chain import ChainView
 from gspen_ner.hosts.flair.copies import untrained_copy
@@ -225,8 +225,8 @@ def train_term(
         **options: options of `GSPENTagger`: solver, cost, inference, constraints.
 
     Returns:
-        The tagger with its trained term, as it is best on the corpus's development data; also saved in
-        `folder/term/best`.
+        The tagger with its trained term, as it is best on the corpus's development data, by which its
+        confidences are calibrated; also saved in `folder/term/best`.
 
     Example:
         >>> import tempfile
@@ -260,4 +260,9 @@ def train_term(
     upgraded = GSPENTagger.from_sequence_tagger(tagger, term, freeze="base", **options)
     how = training or FlairTraining(optimizer="adam", learning_rate=0.01, epochs=8)
     best = host.stage("term", lambda: host.learn_from(upgraded, scores), how)
-    return cast(GSPENTagger, GSPENTagger.load(best / FLAIR_FILE))
+    trained = cast(GSPENTagger, GSPENTagger.load(best / FLAIR_FILE))
+    if trained.view.labels is not None:  # otherwise its tags are no spans
+        dev = cast(Any, corpus.dev)
+        trained.calibrate([dev[row] for row in range(len(dev))])
+        write_file(best / FLAIR_FILE, trained.save)
+    return trained

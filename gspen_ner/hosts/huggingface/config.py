@@ -16,7 +16,8 @@ from torch import Tensor
 from transformers import PretrainedConfig
 
 from gspen_ner.decode import DECODER, Decoder
-from gspen_ner.labels import SCHEME, Labels, Scheme
+from gspen_ner.labels import SCHEME, Labels, Scheme, bio_name
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.training.system import SystemName
 
 LAYOUT = 2
@@ -41,6 +42,8 @@ class GSPENConfig(PretrainedConfig):
         terms: an entry for each global term: its name and options; a model writes all of its options.
         inference: options of `GSPENHead`, of which `solver` is an entry; a model writes all of them.
         decoder: how `Tagger` predicts entities; see `scored_entities`.
+        confidences: how sure the tagger is of its entities, as `Confidences`; None (default) if it is not
+            calibrated.
         results: data and scores for the model card; see `model_card`.
         layout: format version of the file that the configuration comes from; see `LAYOUT`.
 
@@ -64,6 +67,7 @@ class GSPENConfig(PretrainedConfig):
         terms: list[dict[str, Any]] | None = None,
         inference: dict[str, Any] | None = None,
         decoder: Decoder = DECODER,
+        confidences: dict[str, Any] | None = None,
         results: dict[str, Any] | None = None,
         layout: int = LAYOUT,
         **kwargs: Any,
@@ -72,6 +76,7 @@ class GSPENConfig(PretrainedConfig):
             if value not in get_args(known):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
         self.decoder: Decoder = decoder
+        self.set_confidences(None if confidences is None else Confidences.read(confidences))
         self.system: SystemName = system
         self.chain_labels, self.scheme = list(chain_labels), scheme
         self.scorer, self.encoder, self.layout = scorer or {}, encoder, layout
@@ -117,6 +122,10 @@ class GSPENConfig(PretrainedConfig):
             self.system = "spen" if terms else "unary"
         self.terms = [{"name": term} if isinstance(term, str) else dict(term) for term in terms]
         self.inference = dict(inference or {})
+
+    def set_confidences(self, confidences: Confidences | None) -> None:
+        """Keep how sure the tagger is of its entities; None if it is not calibrated."""
+        self.confidences = None if confidences is None else confidences.model_dump()
 
     @property
     def has_term(self) -> bool:
@@ -181,7 +190,7 @@ class BioView:
         # Plain lists: a model may be made on the meta device, where new tensors would hold nothing.
         self._types = [-1 if name == "O" else chain.types.index(name[2:]) for name in self.names]
         self._begins = [name[0] == "B" for name in self.names]
-        self._bio_of_chain = [self.names.index(_in_bio(name)) for name in chain.names]
+        self._bio_of_chain = [self.names.index(bio_name(name)) for name in chain.names]
         self._inside = [
             self.names.index(inside) if (inside := f"I-{name[2:]}") in self.names else number
             for number, name in enumerate(self.names)
@@ -244,7 +253,3 @@ class BioView:
         """Return BIO columns, each the sum of the values whose target it is."""
         result = values.new_zeros(*values.shape[:-1], len(self.names))
         return result.index_add(-1, torch.tensor(targets, device=values.device), values)
-
-
-def _in_bio(name: str) -> str:
-    return name if name == "O" else f"{'B' if name[0] in 'BS' else 'I'}-{name[2:]}"

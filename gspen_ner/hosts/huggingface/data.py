@@ -53,6 +53,29 @@ def as_dataset(sentences: Sequence[TaggedSentence], bio: BioView | None = None) 
     return datasets.Dataset.from_dict(columns, datasets.Features(features))
 
 
+def tagged_sentences(rows: datasets.Dataset, bio: BioView) -> list[TaggedSentence]:
+    """Return the sentences of a dataset with `tokens`, `labels` or `ner_tags` and, if known, `document`.
+
+    Args:
+        rows: the dataset.
+        bio: `model.bio`, by which gold labels are numbered.
+    """
+    gold = next((name for name in ("labels", "ner_tags") if name in rows.column_names), None)
+    if gold is None or "tokens" not in rows.column_names:
+        raise ValueError(f"expected rows with tokens and ner_tags (or labels), got {rows.column_names}")
+    columns = rows[:]
+    documents = columns.get("document", range(len(rows)))
+    numbers: dict[Any, int] = {}
+    return [
+        TaggedSentence(
+            tuple(tokens),
+            tuple(bio.names[label] for label in labels),
+            numbers.setdefault(document, len(numbers)),
+        )
+        for tokens, labels, document in zip(columns["tokens"], columns[gold], documents, strict=True)
+    ]
+
+
 def lengths_of(dataset: datasets.Dataset) -> list[int]:
     """Return the number of words of each row."""
     if "mentions" in dataset.column_names:

@@ -56,8 +56,9 @@ class GSPENForTokenClassification(System, PreTrainedModel):
     `from_vocabulary` (a new BiLSTM-CNN), `from_pretrained` (a saved model of this class), or from a
     configuration.
 
-    Its logits are the logarithms of BIO marginals, so that the token-classification pipeline gives true
-    confidences. `Tagger` remains the reference; the pipeline differs from it in that
+    Its logits are the logarithms of BIO marginals, so that the token-classification pipeline gives
+    probabilities of labels; of a calibrated model (see `calibrate`), with the exponent that fits held-out
+    tokens best, and normalised. `Tagger` remains the reference; the pipeline differs from it in that
 
     - it takes the likeliest label of each piece by itself, not the likeliest labelling (Viterbi);
     - its score of an entity is the mean of its pieces' scores, not the probability of the entity;
@@ -188,8 +189,14 @@ class GSPENForTokenClassification(System, PreTrainedModel):
                 marginals = self.bio.marginals(self.marginals(scored))
                 if pieces is not None:
                     marginals = pieces.by_pieces(marginals, self.bio)
-                output["logits"] = marginals.log()
+                output["logits"] = self._tempered(marginals.log())
         return output
+
+    def _tempered(self, logits: Float[Tensor, "B T L"]) -> Float[Tensor, "B T L"]:
+        """Return log probabilities that are as sure as tokens are right, if the model is calibrated."""
+        if self.config.confidences is None:
+            return logits
+        return (self.config.confidences["tokens"] * logits).log_softmax(-1)
 
     def _pieces(self, batch: dict[str, Tensor], labels: Tensor | None) -> PieceLayout:
         if "input_ids" not in batch or not isinstance(self.scorer, PieceScorer):
@@ -364,7 +371,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         """
         config = copy.deepcopy(self.config)
         config.set_terms(config.has_transitions, terms, inference)
-        config.results = {}
+        config.results, config.confidences = {}, None
         encoder = copy.deepcopy(self.scorer.encoder) if isinstance(self.scorer, PieceScorer) else None
         model = type(self)(config, self.reader, encoder)
         model.scorer.load_state_dict(self.scorer.state_dict())

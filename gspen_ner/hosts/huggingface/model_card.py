@@ -80,9 +80,9 @@ def _body(config: GSPENConfig) -> Iterator[str]:
     yield "```python\nfrom gspen_ner.hosts.huggingface import Tagger  # pip install gspen-ner\n"
     yield 'tagger = Tagger.load("PATH")  # a folder that holds these files'
     yield 'for sentence in tagger.tag([["Halden", "closed", "its", "offices"]]):'
-    yield "    print(sentence.entities)  # with the exact probability of each\n```\n"
+    yield "    print(sentence.entities)  # with the confidence in each\n```\n"
     if config.encoder:
-        yield "Or with transformers alone, by pieces (its scores are marginals, but not of whole entities):\n"
+        yield "Or with transformers alone, by pieces (its scores are of tokens, not of whole entities):\n"
         yield "```python\nimport gspen_ner.hosts.huggingface  # registers the model"
         yield "from transformers import pipeline\n"
         yield 'tag = pipeline("token-classification", model="PATH", aggregation_strategy="simple")'

@@ -1,4 +1,4 @@
-"""A trained model in use: sentences in, entities with exact probabilities out."""
+"""A trained model in use: sentences in, entities with confidences out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import datasets
 
 from gspen_ner.decode import label_lists
-from gspen_ner.hosts.huggingface.data import Collator, lengths_of
+from gspen_ner.hosts.huggingface.data import Collator, lengths_of, tagged_sentences
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.processes import to_device
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
+from gspen_ner.ner.calibration import CalibrationErrors, calibrate
+from gspen_ner.ner.confidence import Confidences
 from gspen_ner.ner.predictions import ChainScores, Prediction, SentenceTagger, predict_all, watched
 from gspen_ner.training.documents import prediction_batches
 
@@ -51,6 +53,20 @@ class Tagger(SentenceTagger):
         """Whether the sentences of a document are inferred together."""
         return self.model.couples_documents
 
+    @property
+    def confidences(self) -> Confidences | None:
+        """How sure it is of its entities: what the model's configuration holds."""
+        entry = self.model.config.confidences
+        return None if entry is None else Confidences.read(entry)
+
+    @confidences.setter
+    def confidences(self, confidences: Confidences | None) -> None:
+        self.model.config.set_confidences(confidences)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model with its confidences, by `save_pretrained`."""
+        self.model.save_pretrained(folder)
+
     def scores(
         self,
         sentences: Sequence[Sequence[str]],
@@ -78,6 +94,10 @@ class Tagger(SentenceTagger):
         """
         scored = self._scores_of(dataset, workings)
         return predict_all(dataset[:]["tokens"], scored, self.labels, k_best, workings)
+
+    def calibrate(self, dataset: datasets.Dataset) -> list[CalibrationErrors]:
+        """Fit confidences on rows with gold labels that it was not trained on; see `calibrate`."""
+        return calibrate(self, tagged_sentences(dataset, self.model.bio))
 
     def spans(self, dataset: datasets.Dataset) -> list[list[Span]]:
         """Return the entities of the likeliest labellings, without probabilities: much faster than `predict`.
@@ -110,4 +130,5 @@ class Tagger(SentenceTagger):
             if rows:
                 inputs = {name: value.to(device) for name, value in collate(entries(rows)).items()}
                 base, theta, chain, solution = self.model.infer_chains(inputs, record_trace)
-                yield ChainScores(rows, base, theta, chain, solution, self.model.config.decoder)
+                decoder = self.model.config.decoder
+                yield ChainScores(rows, base, theta, chain, solution, decoder, self.confidences)

@@ -22,14 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspen_ner.files import write_whole
+from gspen_ner.files import write_folder, write_whole
 from gspen_ner.hosts.huggingface.config import Terms
-from gspen_ner.hosts.huggingface.data import Collator, as_dataset, check_has_documents
+from gspen_ner.hosts.huggingface.data import Collator, as_dataset, check_has_documents, tagged_sentences
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.pieces import WordReader
 from gspen_ner.hosts.huggingface.processes import main_first, to_device
+from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
-from gspen_ner.ner.files import TaggedSentence
+from gspen_ner.ner.calibration import calibrate
 from gspen_ner.recipe import TermTraining, Training, TransformerRecipe, load_recipe
 from gspen_ner.scorers import BiLSTMCNN, Vocabulary
 from gspen_ner.training.documents import prediction_batches
@@ -169,7 +170,8 @@ def train_term(
         seed: seed of everything random.
 
     Returns:
-        The model with its trained term, as it is best on `dev`; also saved in `folder/term/best`.
+        The model with its trained term, as it is best on `dev`, by which its confidences are calibrated; also
+        saved in `folder/term/best`.
 
     Example:
         >>> import tempfile
@@ -186,7 +188,10 @@ def train_term(
         'gspen'
     """
     folder = Path(folder)
-    data = StageData(_as_stage_rows(train, model), _as_stage_rows(dev, model))
+    sentences = tagged_sentences(dev, model.bio)
+    data = StageData(
+        *(as_dataset(part, model.bio) for part in (tagged_sentences(train, model.bio), sentences))
+    )
 
     def read(reader: Model) -> StageData:
         for rows in (train, dev) if reader.couples_documents else ():
@@ -211,6 +216,11 @@ def train_term(
         how,
         lambda upgraded: host.term_data(upgraded, scores),
     )
+    with main_first() as first:
+        if first:
+            tagger = Tagger.load(best)
+            calibrate(tagger, sentences)
+            write_folder(best, tagger.save)
     return load_model(best)
 
 
@@ -242,25 +252,6 @@ def usual_training(model: Model) -> Training:
     recipe = load_recipe("transformer", ["encoder=any"])
     assert isinstance(recipe, TransformerRecipe)
     return recipe.base_training
-
-
-def _as_stage_rows(rows: datasets.Dataset, model: Model) -> datasets.Dataset:
-    """Return rows with all columns that a stage reads."""
-    gold = next((name for name in ("labels", "ner_tags") if name in rows.column_names), None)
-    if gold is None or "tokens" not in rows.column_names:
-        raise ValueError(f"expected rows with tokens and ner_tags (or labels), got {rows.column_names}")
-    columns = rows[:]
-    documents = columns.get("document", range(len(rows)))
-    numbers: dict[Any, int] = {}
-    sentences = [
-        TaggedSentence(
-            tuple(tokens),
-            tuple(model.bio.names[label] for label in labels),
-            numbers.setdefault(document, len(numbers)),
-        )
-        for tokens, labels, document in zip(columns["tokens"], columns[gold], documents, strict=True)
-    ]
-    return as_dataset(sentences, model.bio)
 
 
 def with_potentials(
