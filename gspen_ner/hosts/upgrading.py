@@ -97,9 +97,9 @@ def suited_strength(contradiction: float) -> float:
 
     Example:
         >>> [round(suited_strength(contradiction), 2) for contradiction in (0.0, 0.1, 0.2, 0.3)]
-        [1.25, 1.0, 0.25, 0.11]
+        [1.25, 1.0, 0.35, 0.19]
     """
-    return min(1.25, (0.1 / max(contradiction, 0.01)) ** 2)
+    return min(1.25, (0.1 / max(contradiction, 0.01)) ** 1.5)
 
 
 def tagger_of(model: Any) -> SentenceTagger:

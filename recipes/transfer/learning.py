@@ -23,7 +23,7 @@ from gspen_ner.training.stages import TERM_INFERENCE
 
 RELATIONS = ["content_word", "content_word_and_next", "previous_and_content_word", "abbreviation"]
 TERM = {"name": "document", "matrices": "shared", "relations": RELATIONS}
-BATCH_SIZE, STEPS, LEARNING_RATE = 32, 1500, 0.01
+BATCH_SIZE, STEPS, LEARNING_RATE = 32, 600, 0.01
 
 
 class Member:
