@@ -118,8 +118,8 @@ class PieceScorer(nn.Module):
         context_tokens: int = 0,
     ) -> None:
         super().__init__()
-        if context_tokens < 0:
-            raise ValueError(f"context_tokens must be 0 or more, got {context_tokens}")
+        if not isinstance(context_tokens, int) or context_tokens < 0:
+            raise ValueError(f"context_tokens must be a number of pieces, 0 or more, got {context_tokens!r}")
         self.context_tokens = context_tokens
         self.frame = Frame(window, overlap, prefix, suffix)
         cut(0, self.frame)  # refuses impossible windows
