@@ -136,7 +136,7 @@ def _print_summary(job: CorpusJob, tagged: Tagged, seconds: float, longest_docum
     if tagged.cuts:
         console.print(
             f"documents of more than {longest_document} sentences were cut at {tagged.cuts:,} positions; the "
-            "model's global term does not see across a cut (increase --longest-document to avoid it)",
+            "model does not see across a cut (increase --longest-document to avoid it)",
             style="yellow",
             highlight=False,
         )

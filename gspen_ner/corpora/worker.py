@@ -69,7 +69,7 @@ class PartTagger:
         except (ValueError, OSError) as error:
             where = f"{file.path}: part {number}, which begins at line {part.start.line}"
             return Outcome(number, error=str(error) if str(file.path) in str(error) else f"{where}: {error}")
-        coupled = self.tagger.couples_documents
+        coupled = self.tagger.uses_documents
         count = sum(map(len, entities))
         return Outcome(number, part.rows, sentences, count, cuts if coupled else 0, coupled, peak_memory())
 

@@ -138,6 +138,11 @@ class SentenceTagger(ABC):
     def couples_documents(self) -> bool:
         """Whether the sentences of a document are inferred jointly."""
 
+    @property
+    def uses_documents(self) -> bool:
+        """Whether the other sentences of its document matter to a sentence."""
+        return self.couples_documents
+
     @abstractmethod
     def scores(
         self,

@@ -250,11 +250,18 @@ class TransformerRecipe(TrainedHere):
         None, ge=8, description="number of pieces that are read at once; defaults to the encoder's limit"
     )
 
+    context_tokens: int = Field(
+        0,
+        ge=0,
+        description="number of pieces of the document's neighbouring sentences that are read before and "
+        "after each sentence, at most",
+    )
+
     @model_validator(mode="after")
     def _fits_the_classifier(self) -> TransformerRecipe:
         if self.start == "classifier":
-            if self.scheme != SCHEME or self.window is not None:
-                raise ValueError("start: classifier determines scheme and window; remove them")
+            if self.scheme != SCHEME or self.window is not None or self.context_tokens:
+                raise ValueError("start: classifier determines scheme, window and context; remove them")
             if not self.structured:
                 raise ValueError(f"start: a classifier becomes a struct or gspen system, not {self.system}")
         return self

@@ -15,6 +15,7 @@ import transformers
 
 from gspen_ner.files import write_whole
 from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.context import add_context
 from gspen_ner.hosts.huggingface.data import as_dataset
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
 from gspen_ner.hosts.huggingface.model_card import model_card
@@ -56,7 +57,8 @@ class HuggingFaceRun(Run):
         return self.host.stage("term", lambda: with_term(base, self.recipe, self.corpus), training, data)
 
     def _read(self, model: GSPENForTokenClassification) -> StageData:
-        return StageData(as_dataset(self.corpus.train, model.bio), as_dataset(self.corpus.dev))
+        train, dev = as_dataset(self.corpus.train, model.bio), as_dataset(self.corpus.dev)
+        return StageData(add_context(train, model), add_context(dev, model))
 
     def _new_base(self, rows: Sequence[int]) -> GSPENForTokenClassification:
         """Return a new base model that knows the words of some training sentences only."""
@@ -128,7 +130,12 @@ def _new_transformer(recipe: TransformerRecipe, corpus: Corpus) -> GSPENForToken
             return model
         labels = corpus.labels("BIO").names
         return GSPENForTokenClassification.from_encoder(
-            name, labels, scheme=recipe.scheme, transitions=recipe.structured, window=recipe.window
+            name,
+            labels,
+            scheme=recipe.scheme,
+            transitions=recipe.structured,
+            window=recipe.window,
+            context_tokens=recipe.context_tokens,
         )
     except OSError as error:
         raise ValueError(f"encoder: {name} cannot be loaded: {error}") from None
@@ -148,11 +155,15 @@ def check_encoder(recipe: TransformerRecipe) -> None:
 
 
 def check_base(base: Path, recipe: TrainedHere) -> None:
-    """Refuse a base model whose system does not fit that of the recipe."""
+    """Refuse a base model whose system, or whose context, does not fit that of the recipe."""
     needed = "struct" if recipe.structured else "unary"
-    system = load_model(base).config.system
-    if system != needed:
-        raise ValueError(f"{base}: a {system} model; {recipe.system} starts from a {needed} one")
+    model = load_model(base)
+    if model.config.system != needed:
+        raise ValueError(f"{base}: a {model.config.system} model; {recipe.system} starts from a {needed} one")
+    if isinstance(recipe, TransformerRecipe) and model.context_tokens != recipe.context_tokens:
+        raise ValueError(
+            f"{base}: its context_tokens are {model.context_tokens}; the recipe has {recipe.context_tokens}"
+        )
 
 
 def check_models_of(recipe: TrainedHere) -> None:
@@ -168,8 +179,8 @@ def check_models_of(recipe: TrainedHere) -> None:
     complete = all((run / f"fold-{fold + 1}" / "done.json").is_file() for fold in range(scores.folds))
     if getattr(other.term_training.scores, "folds", None) != scores.folds or not complete:
         raise ValueError(f"{entry}: expected the models of {scores.folds} folds in {run}, which lacks some")
-    for name in ("seed", "data", "system", "scheme"):
-        if getattr(other, name) != getattr(recipe, name):
+    for name in ("seed", "data", "system", "scheme", "context_tokens"):
+        if getattr(other, name, None) != getattr(recipe, name, None):
             raise ValueError(f"{entry}: the run in {run} differs from this one in its {name}")
 
 

@@ -209,6 +209,20 @@ class TestEveryKindOfRun:
         assert (model.config.system, model.labels.scheme) == ("unary", "BIO")
         assert model.scorer.frame.size == 24
 
+    def test_neighbouring_sentences_are_read_by_all_models_of_a_run(self, encoder, tmp_path):
+        folder = train(tmp_path / "run", encoder, context_tokens=12, **FOLDS)
+        for name in ("base/best", "fold-1/best", "fold-2/best", "term/best", "model"):
+            assert json.loads((folder / name / "config.json").read_text())["scorer"]["context_tokens"] == 12
+        result = gspen_ner("evaluate", folder, "newswire:2:3", "--json", tmp_path / "scores.json")
+        assert result.exit_code == 0, result.output
+        scores = json.loads((tmp_path / "scores.json").read_text())
+        assert (
+            scores["full"]["score"]["micro"]["f1"]
+            == results_of(folder)["test"]["full"]["score"]["micro"]["f1"]
+        )
+        alone = train(tmp_path / "alone", encoder, **CRF)
+        assert losses(folder) != losses(alone)
+
     def test_half_precision(self, encoder, tmp_path):
         changes = CRF | {"base_training.precision": "bf16"}
         folder = train(tmp_path / "run", encoder, **changes)
@@ -252,6 +266,11 @@ class TestAClassifier:
         assert Tagger.load(folder).model.config.system == "gspen"
         assert weights_of(folder / "model")["scorer.crf.transitions"].abs().max() > 1e-3
 
+    def test_determines_its_context(self, classifier, tmp_path):
+        result = start(tmp_path / "run", classifier, start="classifier", context_tokens=12)
+        assert result.exit_code == 1
+        assert "start: classifier determines scheme, window and context; remove them" in result.output
+
     def test_with_other_labels_is_refused(self, tmp_path):
         other = save_classifier(tmp_path / "other", names=["O", "B-CITY", "I-CITY"])
         result = start(tmp_path / "run", other, start="classifier")
@@ -275,6 +294,11 @@ class TestABaseOfAnotherRun:
         result = start(tmp_path / "run", encoder, base=str(crf), system="spen")
         assert result.exit_code == 1
         assert "a struct model; spen starts from a unary one" in result.output
+
+    def test_with_another_context_is_refused(self, crf, encoder, tmp_path):
+        result = start(tmp_path / "run", encoder, base=str(crf), context_tokens=12)
+        assert result.exit_code == 1
+        assert "its context_tokens are 0; the recipe has 12" in result.output
 
 
 class TestAResumedRun:

@@ -21,6 +21,7 @@ from gspen_ner.hosts.huggingface.tagger import Tagger  # noqa: E402
 from gspen_ner.ner.plain_text import read_text  # noqa: E402
 from gspen_ner.serving.app import MOST_BYTES, make_app  # noqa: E402
 from gspen_ner.serving.messages import MOST_CHARACTERS  # noqa: E402
+from tests.hosts.test_piece_scorer import make_sharp  # noqa: E402
 from tests.tiny import gspen_ner, make_model, stir  # noqa: E402
 
 TEXTS = [
@@ -110,6 +111,18 @@ def test_entities_are_those_of_the_tagger_at_their_characters(server, tagger):
                 assert text[entity["start"] : entity["end"]] == entity["text"]
                 assert row["start"] <= entity["start"] < entity["end"] <= row["end"]
             assert row["k_best"] == []
+
+
+def test_sentences_are_read_with_their_neighbours(tmp_path):
+    model = make_sharp(tmp_path, "bert", context_tokens=12)
+    running = Running(Tagger(model), seconds=240)
+    try:
+        with ThreadPoolExecutor(len(TEXTS)) as pool:
+            answers = list(pool.map(lambda text: running.tag(text=text)[1], TEXTS))
+    finally:
+        running.stop()
+    for text, answer in zip(TEXTS, answers, strict=True):
+        assert told(answer) == expected(Tagger(model), text)
 
 
 def test_k_best_and_what_the_term_changed(server):

@@ -8,6 +8,7 @@ from transformers import AutoConfig, AutoModelForTokenClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
 
 from gspen_ner.hosts.huggingface.config import GSPENConfig
+from gspen_ner.hosts.huggingface.context import add_context
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset
 from gspen_ner.hosts.huggingface.document_trainer import DocumentTrainer, parameter_groups
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
@@ -30,6 +31,7 @@ __all__ = [
     "StageData",
     "StageTrainer",
     "Tagger",
+    "add_context",
     "as_dataset",
     "parameter_groups",
     "train_term",

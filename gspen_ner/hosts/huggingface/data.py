@@ -18,7 +18,7 @@ from torch.utils.data import Sampler
 
 from gspen_ner.hosts.huggingface.config import BioView
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification
-from gspen_ner.hosts.huggingface.pieces import IGNORED, Reader
+from gspen_ner.hosts.huggingface.pieces import CONTEXT_COLUMNS, IGNORED, Neighbours, PieceReader, Reader
 from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.terms import RELATIONS, mention_numbers
 from gspen_ner.training.documents import balanced_batches, rows_of_documents
@@ -97,11 +97,13 @@ class Collator:
 
     Rows have `tokens` and, for training, gold labels as `labels` or `ner_tags`, numbered by the model's
     `config.id2label`; for a document term also `document`, equal for sentences of one document. Rows of
-    `as_dataset` and `with_potentials` are such rows. Give Trainer `remove_unused_columns=False`.
+    `as_dataset` and `with_potentials` are such rows. For a model with `context_tokens`, rows of tokens need
+    `add_context`. Give Trainer `remove_unused_columns=False`.
 
     Args:
         reader: reader of the model; not used for rows that bring their potentials along.
         num_labels: number of labels of the model's chain.
+        reads_context: whether the model also reads the neighbouring sentences; default False.
 
     Example:
         >>> from gspen_ner.scorers import Vocabulary
@@ -114,8 +116,8 @@ class Collator:
         (tensor([2, 1]), tensor([[   1,    0], [   1, -100]]))
     """
 
-    def __init__(self, reader: Reader, num_labels: int) -> None:
-        self.reader, self.num_labels = reader, num_labels
+    def __init__(self, reader: Reader, num_labels: int, reads_context: bool = False) -> None:
+        self.reader, self.num_labels, self.reads_context = reader, num_labels, reads_context
 
     @classmethod
     def of(cls, model: GSPENForTokenClassification) -> Collator:
@@ -124,7 +126,7 @@ class Collator:
             raise ValueError(
                 "the model has no reader (vocabulary or tokenizer): give it one, or use from_pretrained"
             )
-        return cls(model.reader, len(model.labels.names))
+        return cls(model.reader, len(model.labels.names), model.context_tokens > 0)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         if not rows:
@@ -150,7 +152,17 @@ class Collator:
             batch["labels"] = _padded([row[gold] for row in rows], IGNORED)
         if "nodes" in rows[0]:
             return batch | self._scores(rows)
-        return batch | self.reader.inputs([row["tokens"] for row in rows])
+        sentences = [row["tokens"] for row in rows]
+        if not self.reads_context:
+            return batch | self.reader.inputs(sentences)
+        if any(name not in rows[0] for name in CONTEXT_COLUMNS):
+            raise ValueError(
+                f"the model reads neighbouring sentences: expected the columns {', '.join(CONTEXT_COLUMNS)}, "
+                f"got {sorted(rows[0])}; add them by add_context(dataset, model)"
+            )
+        assert isinstance(self.reader, PieceReader)
+        context = [Neighbours(*(row[name] for name in CONTEXT_COLUMNS)) for row in rows]
+        return batch | self.reader.inputs(sentences, context)
 
     def _scores(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         labels = self.num_labels

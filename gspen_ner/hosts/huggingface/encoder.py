@@ -70,6 +70,11 @@ class Frame(NamedTuple):
     prefix: int
     suffix: int
 
+    @property
+    def room(self) -> int:
+        """Number of pieces of the text that a window holds."""
+        return self.size - self.prefix - self.suffix
+
 
 class Windows(NamedTuple):
     """Windows of a batch, and the position from which each piece of the batch is read."""
@@ -91,6 +96,8 @@ class PieceScorer(nn.Module):
         window, overlap, prefix, suffix: size of the windows; see `Frame`.
         transitions: whether neighbouring labels are scored; default True.
         constrained: whether what the labels' scheme forbids is scored -inf; default True.
+        context_tokens: number of pieces of the neighbouring sentences that are read before and after each
+            sentence, at most; default 0.
     """
 
     inputs = ("input_ids", "attention_mask", "word_starts", "token_type_ids")
@@ -108,8 +115,12 @@ class PieceScorer(nn.Module):
         suffix: int,
         transitions: bool = True,
         constrained: bool = True,
+        context_tokens: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(context_tokens, int) or context_tokens < 0:
+            raise ValueError(f"context_tokens must be a number of pieces, 0 or more, got {context_tokens!r}")
+        self.context_tokens = context_tokens
         self.frame = Frame(window, overlap, prefix, suffix)
         cut(0, self.frame)  # refuses impossible windows
         if isinstance(encoder, dict):
@@ -176,7 +187,7 @@ def cut(length: int, frame: Frame) -> list[tuple[int, int, int]]:
         >>> cut(7, Frame(size=7, overlap=3, prefix=1, suffix=1))
         [(0, 0, 3), (2, 3, 7)]
     """
-    room = frame.size - frame.prefix - frame.suffix
+    room = frame.room
     if not 0 <= frame.overlap < room:
         raise ValueError(f"windows of {frame.size} pieces cannot overlap by {frame.overlap}")
     starts = [0]
@@ -192,13 +203,12 @@ def in_windows(attention_mask: Tensor, frame: Frame) -> Windows:
     texts: list[Tensor] = []
     window_of = torch.zeros_like(attention_mask, dtype=torch.long)
     position_in = torch.zeros_like(window_of)
-    room = frame.size - frame.prefix - frame.suffix
     for row, mask in enumerate(attention_mask.bool()):
         pieces = mask.nonzero().squeeze(1)
         behind = max(len(pieces) - frame.suffix, frame.prefix)
         prefix, text, suffix = pieces[: frame.prefix], pieces[frame.prefix : behind], pieces[behind:]
         for start, first, last in cut(len(text), frame):
-            window = torch.cat([prefix, text[start : start + room], suffix])
+            window = torch.cat([prefix, text[start : start + frame.room], suffix])
             numbers = torch.arange(len(window), device=window.device)
             read = torch.cat([prefix, text[first:last], suffix])  # special pieces: from the last window
             window_of[row, read] = len(rows)
@@ -258,6 +268,7 @@ def load_encoder(
     num_labels: int,
     tokenizer: PreTrainedTokenizerBase | None = None,
     window: int | None = None,
+    context_tokens: int = 0,
     **options: Any,
 ) -> Pretrained:
     """Return a pretrained encoder with a new output layer; options are HUB_OPTIONS."""
@@ -270,7 +281,9 @@ def load_encoder(
         )  # of a classifier, the output layer is left behind
     else:
         encoder = EncoderWithScores(config, AutoModel.from_pretrained(name, config=config, **options))
-    return _pretrained(name, encoder, tokenizer, window, options)
+    pretrained = _pretrained(name, encoder, tokenizer, window, options)
+    pretrained.entries["scorer"]["context_tokens"] = context_tokens
+    return pretrained
 
 
 def load_classifier(

@@ -135,6 +135,11 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         """Return 0: operations are not counted, and Trainer would warn that it cannot."""
         return 0
 
+    @property
+    def context_tokens(self) -> int:
+        """Number of pieces that are read before and after each sentence, at most; see `add_context`."""
+        return self.scorer.context_tokens if isinstance(self.scorer, PieceScorer) else 0
+
     def forward(  # type: ignore[override]
         self,
         input_ids: Int[Tensor, "B S"] | None = None,
@@ -262,6 +267,7 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         terms: Terms = (),
         inference: Mapping[str, Any] | None = None,
         window: int | None = None,
+        context_tokens: int = 0,
         tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> Self:
@@ -276,11 +282,14 @@ class GSPENForTokenClassification(System, PreTrainedModel):
             terms: global terms.
             inference: options of `GSPENHead`.
             window: number of pieces that are read at once; by default the encoder's own limit.
+            context_tokens: number of pieces of the document's neighbouring sentences that are read before and
+                after each sentence, at most; default 0. Rows then need `add_context`; the pipeline, which
+                knows no documents, reads each text without a context.
             tokenizer: tokenizer of the encoder; by default its own.
             options: options of the hub: `revision`, `token`, `cache_dir` and the like.
         """
         chain = chain_labels(labels, scheme)
-        pretrained = load_encoder(name, len(chain.names), tokenizer, window, **options)
+        pretrained = load_encoder(name, len(chain.names), tokenizer, window, context_tokens, **options)
         entries = pretrained.entries | {"id2label": dict(enumerate(labels))}
         return cls._over(pretrained, GSPENConfig.of(chain, transitions, terms, inference, **entries))
 

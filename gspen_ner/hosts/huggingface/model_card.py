@@ -63,6 +63,11 @@ def _body(config: GSPENConfig) -> Iterator[str]:
     if config.has_term:
         names = ", ".join(f"`{term['name']}`" for term in config.terms)
         yield f"Global terms: {names}.\n"
+    if context := config.scorer.get("context_tokens"):
+        yield (
+            f"The encoder reads up to {context} pieces before and after each sentence, from the neighbouring "
+            "sentences of its document: tag whole documents.\n"
+        )
     types = ", ".join(f"`{name}`" for name in config.labels().types) if config.chain_labels else "none"
     yield f"Types of entities: {types}. The chain uses {config.scheme} inside; labels and logits are BIO.\n"
     results = config.results

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import logging
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -43,8 +44,16 @@ IGNORED = -100  # label of special pieces, of later pieces of a word, and of pad
 MARKS = ("▁", "Ġ")  # of SentencePiece and of byte-level tokenizers
 PROBE = ("a", "a")
 NO_LIMIT = 10**9  # pieces of a sentence; the scorer reads long sentences in windows, so nothing is cut off
+CONTEXT_COLUMNS = ("context_before", "context_after")  # columns of a dataset; see `Neighbours`
 TOKENIZER_FILE = "tokenizer.json"
 HUB_OPTIONS = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "force_download")
+
+
+class Neighbours(NamedTuple):
+    """Words before and after a sentence, which a transformer reads along with it."""
+
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
 
 
 class Reader(Protocol):
@@ -109,19 +118,35 @@ class PieceReader:
                 type(tokenizer).__name__,
             )
 
-    def inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        encoded, starts = self._read(sentences)
-        if [len(row) for row in starts] != [len(tokens) for tokens in sentences]:
+    def inputs(
+        self, sentences: Sequence[Sequence[str]], context: Sequence[Neighbours] | None = None
+    ) -> dict[str, Tensor]:
+        """Return the pieces of sentences and their context; word starts are those of the sentences alone."""
+        if context is None:
+            context = [Neighbours()] * len(sentences)
+        texts: list[Sequence[str]] = [
+            [*before, *tokens, *after] for tokens, (before, after) in zip(sentences, context, strict=True)
+        ]
+        encoded, starts = self._read(texts)
+        if [len(row) for row in starts] != [len(words) for words in texts]:
             unknown = self.tokenizer.unk_token or "?"
-            sentences = [
-                [token if word in row else unknown for word, token in enumerate(tokens)]
-                for tokens, row in zip(sentences, starts, strict=True)
+            texts = [
+                [word if number in row else unknown for number, word in enumerate(words)]
+                for words, row in zip(texts, starts, strict=True)
             ]
-            encoded, starts = self._read(sentences)
+            encoded, starts = self._read(texts)
         word_starts = torch.zeros_like(encoded["input_ids"], dtype=torch.bool)
         for number, row in enumerate(starts):
-            word_starts[number, list(row.values())] = True
+            first = len(context[number].before)
+            own = list(row.values())[first : first + len(sentences[number])]
+            word_starts[number, own] = True
         return {**encoded, "word_starts": word_starts}
+
+    def piece_counts(self, words: Sequence[str]) -> list[int]:
+        """Return the number of pieces of each word; one that the tokenizer leaves out is read as unknown."""
+        encoded = self.tokenizer([list(words)], is_split_into_words=True, add_special_tokens=False)
+        counts = Counter(encoded.word_ids(0))
+        return [max(counts[number], 1) for number in range(len(words))]
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> tuple[dict[str, Tensor], list[dict[int, int]]]:
         """Return the pieces and, for each sentence, the position of the first piece of each word."""

@@ -9,8 +9,10 @@ from typing import Any
 import datasets
 
 from gspen_ner.decode import label_lists
+from gspen_ner.hosts.huggingface.context import add_context, neighbours
 from gspen_ner.hosts.huggingface.data import Collator, lengths_of, tagged_sentences
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
+from gspen_ner.hosts.huggingface.pieces import CONTEXT_COLUMNS
 from gspen_ner.hosts.huggingface.processes import to_device
 from gspen_ner.hosts.loading import find_model
 from gspen_ner.labels import Labels, Span
@@ -54,6 +56,11 @@ class Tagger(SentenceTagger):
         return self.model.couples_documents
 
     @property
+    def uses_documents(self) -> bool:
+        """Whether the other sentences of its document matter to a sentence: by the term, or as context."""
+        return self.couples_documents or self.model.context_tokens > 0
+
+    @property
     def confidences(self) -> Confidences | None:
         """How sure it is of its entities: what the model's configuration holds."""
         entry = self.model.config.confidences
@@ -75,10 +82,13 @@ class Tagger(SentenceTagger):
     ) -> Iterator[ChainScores]:
         """Return scores of sentences; see `SentenceTagger`."""
         documents = range(len(sentences)) if documents is None else documents
-        entries = [
+        entries: list[dict[str, Any]] = [
             {"tokens": list(tokens), "document": int(document)}
             for tokens, document in zip(sentences, documents, strict=True)
         ]
+        if self.model.context_tokens:
+            for entry, words in zip(entries, neighbours(self.model, sentences, documents), strict=True):
+                entry |= zip(CONTEXT_COLUMNS, words, strict=True)
         lengths = [len(tokens) for tokens in sentences]
         return self._scores(lengths, documents, lambda rows: [entries[row] for row in rows], record_trace)
 
@@ -112,6 +122,7 @@ class Tagger(SentenceTagger):
         return spans
 
     def _scores_of(self, dataset: datasets.Dataset, record_trace: bool = False) -> Iterator[ChainScores]:
+        dataset = add_context(dataset, self.model)
         documents = dataset[:]["document"] if "document" in dataset.column_names else None
         scored = self._scores(lengths_of(dataset), documents, dataset.__getitems__, record_trace)
         return watched(scored, len(dataset))

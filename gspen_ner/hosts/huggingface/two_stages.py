@@ -24,9 +24,10 @@ from torch import Tensor
 
 from gspen_ner.files import write_folder, write_whole
 from gspen_ner.hosts.huggingface.config import Terms
+from gspen_ner.hosts.huggingface.context import add_context
 from gspen_ner.hosts.huggingface.data import Collator, as_dataset, check_has_documents, tagged_sentences
 from gspen_ner.hosts.huggingface.model import GSPENForTokenClassification, load_model
-from gspen_ner.hosts.huggingface.pieces import WordReader
+from gspen_ner.hosts.huggingface.pieces import CONTEXT_COLUMNS, WordReader
 from gspen_ner.hosts.huggingface.processes import main_first, to_device
 from gspen_ner.hosts.huggingface.tagger import Tagger
 from gspen_ner.hosts.huggingface.trainer import StageData, train_stage
@@ -40,6 +41,7 @@ from gspen_ner.training.stages import TERM_INFERENCE, needs_make_base, scoring
 Model = GSPENForTokenClassification
 ROWS_AT_ONCE = 1024  # rows that are read at once, and then scored in batches of similar length
 SCORING_BATCH = 64
+TEXT_COLUMNS = ("tokens", *CONTEXT_COLUMNS)  # what scores take the place of
 
 
 class HuggingFaceHost:
@@ -189,9 +191,8 @@ def train_term(
     """
     folder = Path(folder)
     sentences = tagged_sentences(dev, model.bio)
-    data = StageData(
-        *(as_dataset(part, model.bio) for part in (tagged_sentences(train, model.bio), sentences))
-    )
+    parts = (tagged_sentences(train, model.bio), sentences)
+    data = StageData(*(add_context(as_dataset(part, model.bio), model) for part in parts))
 
     def read(reader: Model) -> StageData:
         for rows in (train, dev) if reader.couples_documents else ():
@@ -275,7 +276,7 @@ def with_potentials(
     cache.mkdir(parents=True, exist_ok=True)
     has_edges = model.scorer.has_tables or (own_transitions and model.scorer.crf is not None)
     columns = ["nodes", "edges"] if has_edges else ["nodes"]
-    features = {name: feature for name, feature in dataset.features.items() if name != "tokens"}
+    features = {name: feature for name, feature in dataset.features.items() if name not in TEXT_COLUMNS}
     features |= dict.fromkeys(columns, datasets.List(datasets.Value("float32")))
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
@@ -284,7 +285,7 @@ def with_potentials(
             functools.partial(_scores_of, model, columns),
             batched=True,
             batch_size=ROWS_AT_ONCE,
-            remove_columns=["tokens"],
+            remove_columns=[name for name in TEXT_COLUMNS if name in dataset.column_names],
             features=datasets.Features(features),
             cache_file_name=str(cache / f"{digest}.arrow"),
             new_fingerprint=digest,
