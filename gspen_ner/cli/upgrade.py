@@ -49,6 +49,7 @@ def upgrade(
 
         gspen-ner evaluate upgraded test.conll
     """
+    from gspen_ner.files import write_folder
     from gspen_ner.hosts import upgrading
     from gspen_ner.ner.plain_text import read_untagged
 
@@ -58,6 +59,7 @@ def upgrade(
     if text is not None:
         sentences = read_untagged(text, "auto", token_column)
         known = upgrading.Text([s.tokens for s in sentences], [s.document for s in sentences])
-    upgrading.save_upgraded(upgrading.upgrade(model, strength, text=known), output)
+    upgraded = upgrading.tagger_of(upgrading.upgrade(model, strength, text=known))
+    write_folder(output, upgraded.save)
     console.print(f"The upgraded model is in {output}. Compare it with the model below its term:")
     console.print(f"  gspen-ner evaluate {output} FILE", soft_wrap=True)

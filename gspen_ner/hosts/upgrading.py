@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gspen_ner.files import write_folder
 from gspen_ner.hosts.loading import FLAIR_FILE, find_model
 from gspen_ner.ner.contradiction import self_contradiction
 from gspen_ner.ner.predictions import SentenceTagger
@@ -60,7 +59,8 @@ def upgrade(
             transformers, or the folder of any of these (of a classifier also its name on the hub).
         strength: factor of the term's weights; 0 changes nothing. By default `suited_strength` for the text
             or, without text, 0.5.
-        text: some documents like those that will be tagged; a hundred are plenty.
+        text: some documents like those that will be tagged, a hundred are plenty: sentences, and the document
+            number of each.
         tokenizer: tokenizer of a token classifier; by default the one that it was loaded with.
 
     Returns:
@@ -111,11 +111,6 @@ def tagger_of(model: Any) -> SentenceTagger:
     from gspen_ner.hosts.flair.prediction import FlairTagger
 
     return FlairTagger(model)
-
-
-def save_upgraded(model: Any, folder: Path) -> None:
-    """Write what `upgrade` returned to a folder, from which the commands load it."""
-    write_folder(folder, getattr(model, "save_pretrained", lambda new: model.save(new / FLAIR_FILE)))
 
 
 def _with_term(model: Any, tokenizer: Any) -> Any:

@@ -9,7 +9,7 @@ from transformers import AutoModelForTokenClassification
 
 from gspen_ner.hosts.huggingface import GSPENForTokenClassification, Tagger
 from gspen_ner.hosts.loading import load_tagger
-from gspen_ner.hosts.upgrading import save_upgraded, upgrade
+from gspen_ner.hosts.upgrading import tagger_of, upgrade
 from tests.tiny import SENTENCES, gspen_ner, make_model
 from tests.tiny_transformer import NAMES, save_classifier
 
@@ -80,7 +80,7 @@ class TestATokenClassifier:
         before = GSPENForTokenClassification.from_token_classifier(classifier, scheme="BIOES").eval()
         assert [base for base, _ in tag(upgraded)] == [full for _, full in tag(before)]
         assert any(base != full for base, full in tag(upgraded))
-        save_upgraded(upgraded, tmp_path / "upgraded")
+        tagger_of(upgraded).save(tmp_path / "upgraded")
         assert tag(load_tagger(tmp_path / "upgraded")) == tag(upgraded)
 
     def test_labels_without_a_partner_are_refused(self, tmp_path):
@@ -109,7 +109,7 @@ def test_a_flair_tagger(crf, tmp_path):
     spans = tag(FlairTagger(upgraded))
     assert [base for base, _ in spans] == before
     assert any(base != full for base, full in spans)
-    save_upgraded(upgraded, tmp_path / "upgraded")
+    tagger_of(upgraded).save(tmp_path / "upgraded")
     assert tag(load_tagger(tmp_path / "upgraded")) == spans
     again = upgrade(tmp_path / "upgraded")  # its CRF is upgraded, not its term
     assert tag(FlairTagger(again)) == spans
