@@ -201,7 +201,7 @@ class TrainedHere(Experiment):
     decoder: Decoder = Field(
         DECODER,
         description="viterbi: entities of the most likely labelling; spans: all entities with a probability "
-        "above 0.5; epochs are always compared by viterbi, which is faster",
+        "above a threshold that is chosen on dev; epochs are always compared by viterbi, which is faster",
     )
 
     @model_validator(mode="after")
