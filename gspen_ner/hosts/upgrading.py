@@ -29,7 +29,7 @@ OPTIONS: Mapping[str, Any] = MappingProxyType(
     {"relations": tuple(pretrained_relations()), "matrices": "shared", "start": "pretrained"}
 )
 """Options of the document term."""
-STRENGTH = 0.5
+STRENGTH = 0.25
 """Factor of the pretrained weights if nothing is known of the text that will be tagged."""
 
 
@@ -58,7 +58,7 @@ def upgrade(
         model: a Flair `SequenceTagger` with a CRF, a `GSPENForTokenClassification`, a token classifier of
             transformers, or the folder of any of these (of a classifier also its name on the hub).
         strength: factor of the term's weights; 0 changes nothing. By default `suited_strength` for the text
-            or, without text, 0.5.
+            or, without text, 0.25.
         text: some documents like those that will be tagged, a hundred are plenty: sentences, and the document
             number of each.
         tokenizer: tokenizer of a token classifier; by default the one that it was loaded with.

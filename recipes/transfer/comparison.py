@@ -18,7 +18,7 @@ from gspen_ner.ner.files import TaggedSentence
 from gspen_ner.ner.metrics import span_f1
 from gspen_ner.terms.document import pretrained_weights
 
-STRENGTHS = (0.25, STRENGTH, 0.75, 1.0, 1.25)
+STRENGTHS = (STRENGTH, 0.5, 0.75, 1.0, 1.25)
 
 
 @dataclass(frozen=True)
