@@ -125,7 +125,7 @@ def _members(rooms: list[str]) -> Iterator[str]:
         if not path.is_dir():
             yield f"::: gspen_ner.{room}\n"
             continue
-        inits = [path / "__init__.py"] if room != "hosts" else sorted(path.glob("*/__init__.py"))
+        inits = sorted(path.glob("**/__init__.py" if room == "hosts" else "__init__.py"))
         for init in inits:
             module = ".".join(init.parent.relative_to(ROOT).parts)
             exported = _exported(init)

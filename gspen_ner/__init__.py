@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gspen_ner.graphs import CountingNumbers, FactorGraph
 from gspen_ner.head import GSPENHead
-from gspen_ner.hosts.upgrading import upgrade
+from gspen_ner.hosts import upgrade
 from gspen_ner.kernels import use_backend
 from gspen_ner.labels import Labels, spans_of_tags
 from gspen_ner.ner.metrics import conll_f1

@@ -25,7 +25,7 @@ def upgrade(
         typer.Option(
             min=0,
             help="Factor of the term's weights; 0 changes nothing.",
-            show_default="chosen for --text; without, 0.25",
+            show_default="suited to --text; a careful one without it",
         ),
     ] = None,
     text: Annotated[

@@ -1,1 +1,5 @@
-"""Where other libraries plug in; nothing else in the package imports them."""
+"""Where other libraries plug in; each is imported only where it is used."""
+
+from gspen_ner.hosts.upgrading import suited_strength, tagger_of, upgrade
+
+__all__ = ["suited_strength", "tagger_of", "upgrade"]

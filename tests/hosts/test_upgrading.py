@@ -9,7 +9,8 @@ from transformers import AutoModelForTokenClassification
 
 from gspen_ner.hosts.huggingface import GSPENForTokenClassification, Tagger
 from gspen_ner.hosts.loading import load_tagger
-from gspen_ner.hosts.upgrading import tagger_of, upgrade
+from gspen_ner.hosts.upgrading import STRENGTH, suited_strength, tagger_of, upgrade
+from gspen_ner.ner.contradiction import self_contradiction
 from tests.tiny import SENTENCES, gspen_ner, make_model
 from tests.tiny_transformer import NAMES, save_classifier
 
@@ -31,7 +32,7 @@ class TestAModelOfThisPackage:
     def test_only_predictions_within_documents_change(self):
         model = make_model("struct")
         before = copy.deepcopy(model.state_dict())
-        upgraded = upgrade(model)
+        upgraded = upgrade(model, strength=1.0)
         alone = list(range(len(TOKENS)))
         assert [base for base, _ in tag(upgraded)] == [full for _, full in tag(model)]
         assert any(base != full for base, full in tag(upgraded))
@@ -53,6 +54,15 @@ class TestAModelOfThisPackage:
         whole, part = (upgrade(model, factor).head.term for factor in (1.0, strength))
         torch.testing.assert_close(part.agreement, strength * whole.agreement)
         torch.testing.assert_close(part.support, strength * whole.support)
+
+    def test_text_chooses_the_strength(self):
+        model = make_model("struct")
+        by_text, whole = upgrade(model, text=(TOKENS, DOCUMENTS)), upgrade(model, strength=1.0)
+        suited = suited_strength(self_contradiction(Tagger(model), TOKENS, DOCUMENTS))
+        assert suited != STRENGTH
+        torch.testing.assert_close(by_text.head.term.agreement, suited * whole.head.term.agreement)
+        careful = upgrade(model).head.term.agreement
+        torch.testing.assert_close(careful, STRENGTH * whole.head.term.agreement)
 
     def test_it_needs_bioes(self):
         with pytest.raises(ValueError, match="pretrained matrices need BIOES labels, got O, B-"):
@@ -103,7 +113,7 @@ def test_a_flair_tagger(crf, tmp_path):
     from gspen_ner.hosts.flair.prediction import FlairTagger
 
     before = [full for _, full in tag(FlairTagger(crf))]
-    upgraded = upgrade(crf)
+    upgraded = upgrade(crf, strength=1.0)
     assert isinstance(upgraded, GSPENTagger)
     assert type(crf) is SequenceTagger
     spans = tag(FlairTagger(upgraded))
@@ -111,7 +121,7 @@ def test_a_flair_tagger(crf, tmp_path):
     assert any(base != full for base, full in spans)
     tagger_of(upgraded).save(tmp_path / "upgraded")
     assert tag(load_tagger(tmp_path / "upgraded")) == spans
-    again = upgrade(tmp_path / "upgraded")  # its CRF is upgraded, not its term
+    again = upgrade(tmp_path / "upgraded", strength=1.0)  # its CRF is upgraded, not its term
     assert tag(FlairTagger(again)) == spans
 
 
@@ -127,6 +137,10 @@ def test_the_command(classifier, tmp_path):
     assert f"The upgraded model is in {output}" in upgraded.output
     tagged = gspen_ner("predict", output, "-", "--format", "jsonl", text="Halden left. Halden stayed.")
     assert json.loads(tagged.output.splitlines()[0])["tokens"][0] == "Halden"
+    text = tmp_path / "text.conll"
+    text.write_text("Ann\nleft\n\nAnn\nstayed\n", encoding="utf-8")
+    other = gspen_ner("upgrade", classifier, "--text", text, "--output", tmp_path / "other")
+    assert other.exit_code == 0, other.output
     refused = gspen_ner("upgrade", classifier, "--output", output)
     assert refused.exit_code == 1
     assert f"{output} exists already" in refused.output
