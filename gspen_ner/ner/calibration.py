@@ -29,8 +29,8 @@ from gspen_ner.ner.metrics import TERM_SYSTEMS, reliability
 from gspen_ner.ner.predictions import ChainScores, SentenceTagger
 from gspen_ner.parts import Parts
 
-THRESHOLDS = tuple(number / 20 for number in range(4, 17))
-"""Thresholds of the decoder `spans` that are tried, from 0.2 to 0.8."""
+THRESHOLDS = tuple(number / 20 for number in range(2, 17))
+"""Thresholds of the decoder `spans` that are tried, from 0.1 to 0.8."""
 EXPONENTS = (0.05, 5.0)
 """Limits of the exponent of tokens."""
 SMALLEST = 1e-12  # smaller probabilities of labels are counted as this
