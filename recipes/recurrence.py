@@ -23,14 +23,16 @@ from gspen_ner.runs.run import read_results
 
 
 def recurrence(sentences: list[TaggedSentence]) -> float:
-    """Return the share of entities whose text is an entity elsewhere in their document.
+    """Return the share of entities whose text, in any case, is an entity elsewhere in their document.
 
     Example:
         >>> tags = ("B-PER", "O")
-        >>> recurrence([TaggedSentence((name, "left"), tags, document=0) for name in ("Ann", "Bob", "Ann")])
+        >>> recurrence([TaggedSentence((name, "left"), tags, document=0) for name in ("Ann", "Bob", "ANN")])
         0.6666666666666666
     """
-    names = [(s.document, s.tokens[span.start : span.end]) for s in sentences for span in s.spans]
+    names = [
+        (s.document, " ".join(s.tokens[span.start : span.end]).lower()) for s in sentences for span in s.spans
+    ]
     counts = Counter(names)
     return sum(counts[name] > 1 for name in names) / len(names)
 

@@ -42,7 +42,8 @@ class Member:
         scores: Any = recipe.term_training.scores
         if not isinstance(recipe, Recipe) or not hasattr(scores, "folds"):
             raise ValueError(f"{run}: expected a run of a BiLSTM-CNN with cross-fitted scores")
-        self.name, self.corpus = run.name, Path(recipe.data.train).parent.name
+        self.name = run.name
+        self.corpus = Path(recipe.data.train).parent.name or run.name
         host = HuggingFaceRun(recipe, cache / run.name).host
         base = GSPENForTokenClassification.from_pretrained(run / "base" / "best")
         self.model = base.with_terms([TERM], TERM_INFERENCE).freeze()
@@ -75,7 +76,7 @@ class Member:
         return f1
 
 
-def learn(members: Sequence[Member], seed: int, steps: int = STEPS) -> DocumentConsistency:
+def learn(members: Sequence[Member], seed: int) -> DocumentConsistency:
     """Return a term that was learned on all members alike, each step on a batch of one of them."""
     term = members[0].term
     for weight in term.parameters():
@@ -83,10 +84,10 @@ def learn(members: Sequence[Member], seed: int, steps: int = STEPS) -> DocumentC
     for member in members[1:]:
         member.term.agreement, member.term.support = term.agreement, term.support
     optimizer = torch.optim.Adam(term.parameters(), LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
     chance = random.Random(seed)
     streams = [member.batches() for member in members]
-    for _ in tqdm(range(steps), "steps", disable=None):
+    for _ in tqdm(range(STEPS), "steps", disable=None):
         number = chance.randrange(len(members))
         loss = members[number].model(**next(streams[number])).loss
         optimizer.zero_grad()
