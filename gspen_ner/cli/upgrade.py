@@ -49,12 +49,19 @@ def upgrade(
 
         gspen-ner evaluate upgraded test.conll
     """
+    import logging
+
+    from rich.logging import RichHandler
+
     from gspen_ner.files import write_folder
     from gspen_ner.hosts import upgrading
     from gspen_ner.ner.plain_text import read_untagged
 
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"{output} exists already: give another --output")
+    log = logging.getLogger(upgrading.__name__)
+    log.setLevel(logging.INFO)
+    log.handlers = [RichHandler(console=console, show_path=False, show_level=False, show_time=False)]
     known = None
     if text is not None:
         sentences = read_untagged(text, "auto", token_column)

@@ -138,7 +138,8 @@ def _with_term(model: Any, tokenizer: Any) -> Any:
 
 def _saved_with_term(name: str, tokenizer: Any) -> Any:
     """Return the model of a folder, or a token classifier of the hub, with the term."""
-    file = Path(name) / FLAIR_FILE if Path(name).is_dir() else Path(name)
+    path = find_model(name) if Path(name).is_dir() else Path(name)
+    file = path / FLAIR_FILE if path.is_dir() else path
     if file.is_file():
         from flair.models import SequenceTagger
 
@@ -148,9 +149,9 @@ def _saved_with_term(name: str, tokenizer: Any) -> Any:
     from gspen_ner.hosts.huggingface import GSPENConfig, GSPENForTokenClassification
     from gspen_ner.hosts.huggingface.model import load_model
 
-    folder = find_model(name) if Path(name).is_dir() else name
+    folder = str(path) if path.is_dir() else name
     if isinstance(AutoConfig.from_pretrained(folder), GSPENConfig):
-        return _with_term(load_model(Path(folder)), None)
+        return _with_term(load_model(path), None)
     terms = [{"name": "document", **OPTIONS}]
     return GSPENForTokenClassification.from_token_classifier(
         folder, terms=terms, inference=TERM_INFERENCE, scheme="BIOES", tokenizer=tokenizer

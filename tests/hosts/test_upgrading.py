@@ -141,6 +141,7 @@ def test_the_command(classifier, tmp_path):
     text.write_text("Ann\nleft\n\nAnn\nstayed\n", encoding="utf-8")
     other = gspen_ner("upgrade", classifier, "--text", text, "--output", tmp_path / "other")
     assert other.exit_code == 0, other.output
+    assert "strength of the document term: 1.25" in other.output
     refused = gspen_ner("upgrade", classifier, "--output", output)
     assert refused.exit_code == 1
     assert f"{output} exists already" in refused.output
