@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 from safetensors.torch import save_file
 
-import recipes.transfer
 from gspen_ner.cli.shared import clear_errors, console
 from gspen_ner.files import write_file, write_whole
 from gspen_ner.recipe import Recipe, load_recipe
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=recipes.transfer.__doc__)
+HELP = (
+    "Train base models, learn the pretrained document term, and compare models before and after its upgrade."
+)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=HELP)
 Corpus = Annotated[str, typer.Argument(help="Recipe of the corpus, such as bc5cdr.")]
 
 
