@@ -14,9 +14,7 @@ from gspen_ner.cli.shared import clear_errors, console
 from gspen_ner.files import write_file, write_whole
 from gspen_ner.recipe import Recipe, load_recipe
 
-HELP = (
-    "Train base models, learn the pretrained document term, and compare models before and after its upgrade."
-)
+HELP = "Train base models, learn the pretrained document term, and compare models before and after."
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=HELP)
 Corpus = Annotated[str, typer.Argument(help="Recipe of the corpus, such as bc5cdr.")]
 
