@@ -40,7 +40,8 @@ def upgrade(
     """Put the pretrained document term on a trained tagger, without training data.
 
     The tagger may be a CRF tagger of Flair, a token classifier of transformers, or a model of this package.
-    The upgraded model predicts consistently within a document; sentences by themselves are tagged as before.
+    The upgraded model predicts consistently within a document; sentences by themselves are tagged nearly as
+    before.
 
     Examples:
         gspen-ner upgrade my-flair-tagger/final-model.pt --output upgraded
