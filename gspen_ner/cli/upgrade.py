@@ -62,5 +62,5 @@ def upgrade(
         known = upgrading.Text([s.tokens for s in sentences], [s.document for s in sentences])
     upgraded = upgrading.tagger_of(upgrading.upgrade(model, strength, text=known))
     write_folder(output, upgraded.save)
-    console.print(f"The upgraded model is in {output}. Compare it with the model below its term:")
+    console.print(f"The upgraded model is in {output}. Compare it with its base model, without the term:")
     console.print(f"  gspen-ner evaluate {output} FILE", soft_wrap=True)
