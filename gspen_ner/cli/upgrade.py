@@ -40,7 +40,8 @@ def upgrade(
     """Put the pretrained document term on a trained tagger, without training data.
 
     The tagger may be a CRF tagger of Flair, a token classifier of transformers, or a model of this package.
-    The upgraded model predicts consistently within a document; sentences by themselves are tagged as before.
+    The upgraded model predicts consistently within a document; sentences by themselves are tagged nearly as
+    before.
 
     Examples:
         gspen-ner upgrade my-flair-tagger/final-model.pt --output upgraded
@@ -68,5 +69,5 @@ def upgrade(
         known = upgrading.Text([s.tokens for s in sentences], [s.document for s in sentences])
     upgraded = upgrading.tagger_of(upgrading.upgrade(model, strength, text=known))
     write_folder(output, upgraded.save)
-    console.print(f"The upgraded model is in {output}. Compare it with the model below its term:")
+    console.print(f"The upgraded model is in {output}. Compare it with its base model, without the term:")
     console.print(f"  gspen-ner evaluate {output} FILE", soft_wrap=True)

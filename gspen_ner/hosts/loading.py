@@ -28,7 +28,7 @@ def find_model(path: str | Path, subfolders: Sequence[str] = ("", "model")) -> P
 def model_files(path: str | Path) -> list[Path]:
     """Return the files on which a model's predictions depend."""
     folder = find_model(path)
-    if _is_flair(folder):
+    if is_flair(folder):
         return [folder / FLAIR_FILE]
     return sorted(file for file in folder.iterdir() if file.is_file() and file.name != "README.md")
 
@@ -36,7 +36,7 @@ def model_files(path: str | Path) -> list[Path]:
 def load_tagger(path: str | Path) -> SentenceTagger:
     """Return the tagger of a model's folder, or of the best model of a run's folder."""
     folder = find_model(path)
-    if _is_flair(folder):
+    if is_flair(folder):
         from gspen_ner.hosts.flair.prediction import FlairTagger
 
         return FlairTagger.load(folder / FLAIR_FILE)
@@ -45,6 +45,6 @@ def load_tagger(path: str | Path) -> SentenceTagger:
     return Tagger.load(folder)
 
 
-def _is_flair(folder: Path) -> bool:
+def is_flair(folder: Path) -> bool:
     """Return whether Flair's file is to be read: a pickle, so only if there is no config.json beside it."""
     return not (folder / HUGGING_FACE_FILE).exists()

@@ -1,7 +1,7 @@
 """The pretrained document term on top of a trained tagger of any library, without training.
 
 The term knows no entity types and was learned on other corpora. It makes a tagger consistent within a
-document: predictions change only where documents are given.
+document: predictions change only where a document, or a sentence by itself, has several mentions of a word.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gspen_ner.hosts.loading import FLAIR_FILE, find_model
+from gspen_ner.hosts.loading import FLAIR_FILE, find_model, is_flair
 from gspen_ner.ner.contradiction import self_contradiction
 from gspen_ner.ner.predictions import SentenceTagger
 from gspen_ner.terms import DocumentConsistency
@@ -52,7 +53,7 @@ def upgrade(
 
     Labels must be BIOES; a BIO token classifier gets BIOES labels with the same scores. Tag whole documents
     to see an effect: `tagger_of(upgraded).tag(sentences, documents)`, or `predict` of a Flair tagger on
-    sentences of documents.
+    sentences of documents. The term takes the place of other global terms; confidences are not calibrated.
 
     Args:
         model: a Flair `SequenceTagger` with a CRF, a `GSPENForTokenClassification`, a token classifier of
@@ -76,9 +77,9 @@ def upgrade(
         >>> upgraded.config.system, upgraded.couples_documents
         ('gspen', True)
     """
-    if strength is not None and strength < 0:
-        raise ValueError(f"strength must be at least 0, got {strength}")
-    upgraded = _with_term(model, tokenizer)
+    if strength is not None and not 0 <= strength < math.inf:
+        raise ValueError(f"strength must be a number of at least 0, got {strength}")
+    upgraded = _with_term(model, tokenizer).eval()
     if strength is None:
         strength = STRENGTH
         if text is not None:
@@ -130,31 +131,36 @@ def _with_term(model: Any, tokenizer: Any) -> Any:
     from gspen_ner.hosts.huggingface import GSPENForTokenClassification
 
     if isinstance(model, GSPENForTokenClassification):
-        return model.with_terms([{"name": "document", **OPTIONS}], TERM_INFERENCE)
+        upgraded: Any = model.with_terms([{"name": "document", **OPTIONS}], TERM_INFERENCE)
+        return upgraded.to(model.device)
+    if tokenizer is None:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(model.name_or_path)
+        except (OSError, ValueError) as error:
+            message = f"no tokenizer can be loaded from {model.name_or_path!r}: give it by tokenizer="
+            raise ValueError(message) from error
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        return _saved_with_term(folder, tokenizer or AutoTokenizer.from_pretrained(model.name_or_path))
+        return _saved_with_term(folder, tokenizer).to(model.device)
 
 
 def _saved_with_term(name: str, tokenizer: Any) -> Any:
     """Return the model of a folder, or a token classifier of the hub, with the term."""
-    path = find_model(name) if Path(name).is_dir() else Path(name)
-    file = path / FLAIR_FILE if path.is_dir() else path
-    if file.is_file():
-        from flair.models import SequenceTagger
+    folder = find_model(name) if Path(name).is_dir() else Path(name)
+    if folder.exists() and is_flair(folder):
+        from gspen_ner.hosts.flair.prediction import load_flair
 
-        return _flair_with_term(SequenceTagger.load(file))
+        return _flair_with_term(load_flair(folder / FLAIR_FILE if folder.is_dir() else folder))
     from transformers import AutoConfig
 
     from gspen_ner.hosts.huggingface import GSPENConfig, GSPENForTokenClassification
     from gspen_ner.hosts.huggingface.model import load_model
 
-    folder = str(path) if path.is_dir() else name
-    if isinstance(AutoConfig.from_pretrained(folder), GSPENConfig):
-        return _with_term(load_model(path), None)
+    if isinstance(AutoConfig.from_pretrained(str(folder)), GSPENConfig):
+        return _with_term(load_model(folder), None)
     terms = [{"name": "document", **OPTIONS}]
     return GSPENForTokenClassification.from_token_classifier(
-        folder, terms=terms, inference=TERM_INFERENCE, scheme="BIOES", tokenizer=tokenizer
+        str(folder), terms=terms, inference=TERM_INFERENCE, scheme="BIOES", tokenizer=tokenizer
     )
 
 
@@ -164,5 +170,4 @@ def _flair_with_term(tagger: Any) -> Any:
     if isinstance(tagger, GSPENTagger):
         tagger = tagger.to_sequence_tagger()
     term = functools.partial(DocumentConsistency, **OPTIONS)
-    upgraded = GSPENTagger.from_sequence_tagger(copy.deepcopy(tagger), term, inference=TERM_INFERENCE)
-    return upgraded.eval()
+    return GSPENTagger.from_sequence_tagger(copy.deepcopy(tagger), term, inference=TERM_INFERENCE)

@@ -43,10 +43,11 @@ def self_contradiction(
     for scores in tagger.scores(sentences, documents):
         marginals = scores.chain.sums(scores.base, with_edges=False)[1].nodes.cpu()
         probability, number = (marginals @ of_type.to(marginals.dtype)).max(-1)
-        for row, sure, found in zip(scores.rows, (probability > SURE).tolist(), number.tolist(), strict=True):
-            for at, token in enumerate(sentences[row]):
-                if sure[at] and is_content(token):
-                    counts[documents[row], token.lower()][found[at]] += 1
+        sure = (probability > SURE).tolist()
+        for row, is_sure, type_numbers in zip(scores.rows, sure, number.tolist(), strict=True):
+            for position, token in enumerate(sentences[row]):
+                if is_sure[position] and is_content(token):
+                    counts[documents[row], token.lower()][type_numbers[position]] += 1
     groups = [group for group in counts.values() if group.sum() > 1 and group[1:].any()]
     others = sum((group * (group.sum() - group)).sum() / (group.sum() - 1) for group in groups)
     return float(others / max(sum(group.sum() for group in groups), 1))

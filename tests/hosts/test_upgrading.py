@@ -69,7 +69,7 @@ class TestAModelOfThisPackage:
             upgrade(make_model("struct", scheme="BIO"))
 
     def test_a_negative_strength_is_refused(self):
-        with pytest.raises(ValueError, match="strength must be at least 0, got -1"):
+        with pytest.raises(ValueError, match="strength must be a number of at least 0, got -1"):
             upgrade(make_model("struct"), strength=-1)
 
 
@@ -88,10 +88,17 @@ class TestATokenClassifier:
         )
         upgraded = upgrade(model)
         before = GSPENForTokenClassification.from_token_classifier(classifier, scheme="BIOES").eval()
+        assert not upgraded.training
         assert [base for base, _ in tag(upgraded)] == [full for _, full in tag(before)]
         assert any(base != full for base, full in tag(upgraded))
         tagger_of(upgraded).save(tmp_path / "upgraded")
         assert tag(load_tagger(tmp_path / "upgraded")) == tag(upgraded)
+
+    def test_a_missing_tokenizer_is_asked_for(self, classifier):
+        model = AutoModelForTokenClassification.from_pretrained(classifier)
+        model.name_or_path = ""
+        with pytest.raises(ValueError, match="no tokenizer can be loaded from '': give it by tokenizer="):
+            upgrade(model)
 
     def test_labels_without_a_partner_are_refused(self, tmp_path):
         folder = save_classifier(tmp_path, names=("O", "B-PER", "I-PER", "I-LOC"))
@@ -119,10 +126,17 @@ def test_a_flair_tagger(crf, tmp_path):
     spans = tag(FlairTagger(upgraded))
     assert [base for base, _ in spans] == before
     assert any(base != full for base, full in spans)
-    tagger_of(upgraded).save(tmp_path / "upgraded")
-    assert tag(load_tagger(tmp_path / "upgraded")) == spans
-    again = upgrade(tmp_path / "upgraded", strength=1.0)  # its CRF is upgraded, not its term
-    assert tag(FlairTagger(again)) == spans
+    tagger_of(upgraded).save(tmp_path / "run" / "model")
+    assert tag(load_tagger(tmp_path / "run")) == spans
+    for path in ("run", "run/model", "run/model/model.pt"):
+        again = upgrade(tmp_path / path, strength=1.0)  # its CRF is upgraded, not its term
+        assert tag(FlairTagger(again)) == spans
+
+
+def test_a_file_that_is_no_flair_tagger(tmp_path):
+    (tmp_path / "model.pt").write_text("hello", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"model.pt: not a Flair tagger that can be read"):
+        upgrade(tmp_path / "model.pt")
 
 
 def test_other_objects_are_refused():

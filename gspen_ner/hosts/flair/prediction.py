@@ -40,13 +40,8 @@ class FlairTagger(SentenceTagger):
 
     @classmethod
     def load(cls, file: Path) -> FlairTagger:
-        """Return the tagger of a file by Flair's `save`: a pickle, so read only files that you trust."""
-        try:
-            state = torch.load(file, map_location="cpu", weights_only=False)
-            tagger_class = GSPENTagger if "gspen" in state else SequenceTagger
-            return cls(tagger_class.load(state))
-        except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-            raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None
+        """Return the tagger of a file by Flair's `save`; see `load_flair`."""
+        return cls(load_flair(file))
 
     @property
     def couples_documents(self) -> bool:
@@ -104,3 +99,13 @@ class FlairTagger(SentenceTagger):
             return ChainScores(rows, *scores, confidences=self.confidences)
         base, chain = self.view.score(tagger, batch)
         return ChainScores(rows, base, base, chain)
+
+
+def load_flair(file: Path) -> SequenceTagger:
+    """Return what Flair's `save` wrote: a pickle, so read only files that you trust."""
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=False)
+        tagger_class = GSPENTagger if "gspen" in state else SequenceTagger
+        return tagger_class.load(state)
+    except (OSError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{file}: not a Flair tagger that can be read: {error}") from None

@@ -201,7 +201,8 @@ class GSPENForTokenClassification(System, PreTrainedModel):
         """Return log probabilities that are as sure as tokens are right, if the model is calibrated."""
         if self.config.confidences is None:
             return logits
-        return (self.config.confidences["tokens"] * logits).log_softmax(-1)
+        tempered = (self.config.confidences["tokens"] * logits).log_softmax(-1)
+        return tempered.where((logits > -torch.inf).any(-1, keepdim=True), logits)  # padding has no label
 
     def _pieces(self, batch: dict[str, Tensor], labels: Tensor | None) -> PieceLayout:
         if "input_ids" not in batch or not isinstance(self.scorer, PieceScorer):
