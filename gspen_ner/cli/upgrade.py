@@ -60,7 +60,7 @@ def upgrade(
 
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"{output} exists already: give another --output")
-    log = logging.getLogger(upgrading.__name__)
+    log = logging.getLogger("gspen_ner")
     log.setLevel(logging.INFO)
     log.handlers = [RichHandler(console=console, show_path=False, show_level=False, show_time=False)]
     known = None

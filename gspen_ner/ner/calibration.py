@@ -71,8 +71,6 @@ def calibrate(tagger: SentenceTagger, sentences: Sequence[TaggedSentence]) -> li
         >>> tagger.confidences.full == tagger.confidences.base  # there is no global term
         True
     """
-    if not sentences:
-        raise ValueError("expected sentences with gold tags to calibrate on, got none")
     systems: list[list[_Sentence]] = [[], []] if tagger.system in TERM_SYSTEMS else [[]]
     tokens, decoder = [], DECODER
     documents = [sentence.document for sentence in sentences]
