@@ -134,6 +134,7 @@ def test_a_flair_tagger(crf, tmp_path):
 
 
 def test_a_file_that_is_no_flair_tagger(tmp_path):
+    pytest.importorskip("flair")
     (tmp_path / "model.pt").write_text("hello", encoding="utf-8")
     with pytest.raises(ValueError, match=r"model.pt: not a Flair tagger that can be read"):
         upgrade(tmp_path / "model.pt")
@@ -149,8 +150,9 @@ def test_the_command(classifier, tmp_path):
     upgraded = gspen_ner("upgrade", classifier, "--output", output)
     assert upgraded.exit_code == 0
     assert f"The upgraded model is in {output}" in upgraded.output
-    tagged = gspen_ner("predict", output, "-", "--format", "jsonl", text="Halden left. Halden stayed.")
-    assert json.loads(tagged.output.splitlines()[0])["tokens"][0] == "Halden"
+    tagged = tmp_path / "tagged.jsonl"
+    gspen_ner("predict", output, "-", "--output", tagged, text="Halden left. Halden stayed.")
+    assert json.loads(tagged.read_text().splitlines()[0])["tokens"][0] == "Halden"
     text = tmp_path / "text.conll"
     text.write_text("Ann\nleft\n\nAnn\nstayed\n", encoding="utf-8")
     other = gspen_ner("upgrade", classifier, "--text", text, "--output", tmp_path / "other")
